@@ -46,14 +46,17 @@ func (s *searching) name(ending string) string {
 	return "capacity" + ending
 }
 
+// traceBytes is the setting that has the digest of the trace.
+const traceBytes = "sha256 of its bytes"
+
 // settings are all that the outcomes of probes depend on, by flag. They are search.json. Secrets are not among them.
 func (s *searching) settings(replay map[string]any) map[string]string {
 	o := s.o
 	all := map[string]string{
 		"--trace": strings.Join(each(o.traces, absolute), ","), "number of its requests": strconv.Itoa(s.requests),
-		"sha256 of its bytes": digestOf(o.traces),
-		"--url":               strings.Join(each(o.urls, withoutQuery), ","),
-		"--slo":               o.slo, "--over": o.over, "--range": fmt.Sprintf("%v:%v", o.loads[0], o.loads[1]),
+		traceBytes: digestOf(o.traces),
+		"--url":    strings.Join(each(o.urls, withoutQuery), ","),
+		"--slo":    o.slo, "--over": o.over, "--range": fmt.Sprintf("%v:%v", o.loads[0], o.loads[1]),
 		"--window": o.window.String(), "--window-from": o.from, "--warm-in": o.warmIn.String(),
 		"--precision": fmt.Sprint(o.precision), "--seed": fmt.Sprint(o.seed), "--at": fmt.Sprint(o.at),
 	}
@@ -120,7 +123,13 @@ func sameSettings(dir string, before []byte, is map[string]string) error {
 	both := maps.Clone(is)
 	maps.Copy(both, was)
 	for _, name := range slices.Sorted(maps.Keys(both)) {
-		if was[name] != is[name] {
+		switch {
+		case was[name] == is[name]:
+		case name == traceBytes && was["--trace"] == is["--trace"]:
+			return fmt.Errorf("%s is of another search: %s has been changed since then (its SHA-256 began with %s, "+
+				"and begins with %s now); give the trace as it was, or another --output", dir, is["--trace"],
+				was[name], is[name])
+		default:
 			return fmt.Errorf(
 				"%s is of another search: %s was %q there, and is %q now; give the same, or another --output", dir,
 				name, was[name], is[name])

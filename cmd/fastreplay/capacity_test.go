@@ -150,7 +150,7 @@ func TestSearchOfAChangedTrace(t *testing.T) {
 	}
 	before := must.Have(json.Marshal(settings(10)))(t)
 	must.Do(t, sameSettings("dir", before, settings(10)))
-	if err := sameSettings("dir", before, settings(90)); err == nil || !strings.Contains(err.Error(), "sha256 of its bytes was") {
+	if err := sameSettings("dir", before, settings(90)); err == nil || !strings.Contains(err.Error(), name+" has been changed since then (its SHA-256 began with ") {
 		t.Errorf("of other bytes: %v", err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/fastreplay/fastreplay/engine/format"
@@ -120,11 +121,23 @@ func (s *Search) ended() string {
 		return fmt.Sprintf("The objectives break even at %.4g.", s.load(least))
 	case budget > 0 && len(s.outcomes) > 0 && s.leftS() < s.nextS()+s.besidesS()+s.reserveS():
 		return fmt.Sprintf("The budget of %s leaves no time for another probe, and the interval is wider than wanted; "+
-			"the same command goes on with a larger one.", format.Span(budget))
+			"%s.", format.Span(budget), s.furthers())
 	case len(s.outcomes) >= mostProbes:
 		return fmt.Sprintf("After %d probes the interval is still wider than wanted.", mostProbes)
 	}
 	return ""
+}
+
+// furthers is what would narrow the interval after the budget is spent.
+func (s *Search) furthers() string {
+	cutByTrace := func(o *Outcome) bool {
+		return !o.Cut && o.lasted() < 0.9*s.config.WindowS
+	}
+	if slices.ContainsFunc(s.served, cutByTrace) {
+		return fmt.Sprintf("the trace ended before a window of %s did, so a longer trace would tell more than a "+
+			"larger budget", format.Span(s.config.WindowS))
+	}
+	return "the same command goes on with a larger one"
 }
 
 // asWanted tells whether the interval is as narrow as wanted.
@@ -217,8 +230,12 @@ func (s *Search) interval(tail float64) (low, load, high float64) {
 	return low, load, high
 }
 
-// Summarize replaces the slices of an outcome by the share of the requests beyond each of so many objectives.
+// Summarize replaces the slices of an outcome by how many requests they have, and by the share of these beyond each of
+// so many objectives.
 func (o *Outcome) Summarize(objectives int) {
+	for _, slice := range o.Slices {
+		o.Requests += slice.Requests
+	}
 	for j := range objectives {
 		t := count(o.Slices, j)
 		if t.n > 0 {

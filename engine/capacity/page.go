@@ -224,8 +224,20 @@ func (p *Page) Table() (head []string, rows [][]string) {
 			return format.Span(o.SpentS)
 		})
 	}
-	add("verdict", (*Outcome).Word)
+	add("verdict", p.word)
 	return head, rows
+}
+
+// word is that of an outcome. Far from the edge a search goes on after few requests without a sign of breaking, which
+// do not tell that a load holds.
+func (p *Page) word(o *Outcome) string {
+	few := slices.ContainsFunc(p.Objectives, func(limit Objective) bool {
+		return o.Requests < limit.LeastRequests()
+	})
+	if o.Word() == Holds && few {
+		return "holds so far"
+	}
+	return o.Word()
 }
 
 // Word is the verdict, or that the client was the bottleneck.

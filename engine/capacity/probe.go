@@ -81,6 +81,8 @@ type Outcome struct {
 	Why     string  `json:"why"`
 	SpentS  float64 `json:"spent_s"`          // wall time, start and warm-in included
 	Client  string  `json:"client,omitempty"` // why the client was the bottleneck; "" if it was not
+	// of an answer alone: requests of the window, in place of the slices
+	Requests int64 `json:"requests,omitempty"`
 	// of an answer alone: share of the requests beyond each objective, in place of the slices
 	Beyond []float64 `json:"beyond,omitempty"`
 	// for tables: ttft.p95, goodput, hits and so on, by verdict.Quantities

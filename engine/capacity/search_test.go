@@ -192,3 +192,30 @@ func TestConfirmationOfFewRequests(t *testing.T) {
 		}
 	}
 }
+
+// TestWordsOfFewRequests: after few requests a load holds so far, and a longer trace helps a search whose windows it
+// ends.
+func TestWordsOfFewRequests(t *testing.T) {
+	objectives := must.Have(ParseObjectives("ttft.p95<1s"))(t)
+	page := &Page{Objectives: objectives, Load: func(float64) string { return "" }}
+	for requests, want := range map[int64]string{58: "holds so far", 59: "holds"} {
+		o := Outcome{Verdict: Holds, Slices: []Slice{{Requests: requests, Beyond: []int64{0}}}}
+		o.Summarize(1)
+		page.Outcomes = []Outcome{o}
+		_, rows := page.Table()
+		if got := rows[0][len(rows[0])-1]; got != want {
+			t.Errorf("%d requests: %q, want %q", requests, got, want)
+		}
+	}
+	s := must.Have(New(Config{Objectives: objectives, Least: 1, WindowS: 120}))(t)
+	slices := make([]Slice, 60)
+	for i := range slices {
+		slices[i].Beyond = []int64{0}
+	}
+	for sliceS, want := range map[float64]string{2: "the same command goes on with a larger one", 0.5: "the trace ended before a window of 2.00 min did, so a longer trace would tell more than a larger budget"} {
+		s.served = []*Outcome{{Slices: slices, SliceS: sliceS}}
+		if got := s.furthers(); got != want {
+			t.Errorf("slices of %v s: %q, want %q", sliceS, got, want)
+		}
+	}
+}

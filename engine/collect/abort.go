@@ -177,6 +177,19 @@ func (l *Loss) wealth(nowNS, inFlight int64) (most float64) {
 	return most
 }
 
+// CanLose reports whether the run could ever be lost: whether it would be if all of its requests were above the limit.
+func (l *Loss) CanLose() bool {
+	const enough = 1000 // as well as any more
+	all := &Loss{allowed: l.allowed, planned: min(l.planned, enough)}
+	for range all.planned {
+		all.count(0, true)
+	}
+	return all.Lost(0, 0)
+}
+
+// Judged reports whether any request had the number that has a limit.
+func (l *Loss) Judged() bool { return sum(l.ended) > 0 }
+
 // Words says why the run was ended.
 func (l *Loss) Words(atNS, inFlight int64) string {
 	above := sum(l.above) + inFlight

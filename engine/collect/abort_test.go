@@ -7,10 +7,12 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/bench/worlds"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/verdict"
@@ -159,4 +161,26 @@ func TestLossByTime(t *testing.T) {
 		l.Add(&all[i])
 	}
 	expect.Contains(t, l.Words(all[at-1].DoneNS, 0), "twice as much as at their best", "why")
+}
+
+// TestCanLose: who could never be lost says so, by a run whose requests are all above the limit.
+func TestCanLose(t *testing.T) {
+	for text, want := range map[string]map[int64]bool{
+		"ttft.p50>1s":    {1: false, 4: false, 20: true, 1000: true, 1e9: true},
+		"ttft.p99>1s":    {1: false, 10: true, 1000: true},
+		"error_rate>20%": {20: true},
+		"error_rate>90%": {20: false, 1000: false, 1e9: false}, // nine tenths fail by chance so often that no bet tells
+	} {
+		for planned, can := range want {
+			l := must.Have(ParseLoss(text, planned, 0))(t)
+			if l.CanLose() != can || l.Judged() {
+				t.Errorf("%s of %d requests: can be lost is %v", text, planned, !can)
+			}
+			r := answered()
+			r.FirstTokenNS = record.None
+			if l.Add(r); l.Judged() != strings.HasPrefix(text, "error_rate") {
+				t.Errorf("%s: a request without a TTFT: judged %v", text, l.Judged())
+			}
+		}
+	}
 }

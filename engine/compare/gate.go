@@ -113,8 +113,8 @@ func (r *Result) Judge(g Gate) (answer Answer, words string) {
 }
 
 // hidden is said of requests that failed in one side.
-const hidden = "; %s failed more requests, and how long they would have taken is unknown: limit error_rate, or " +
-	"compare at a load that both sides carry"
+const hidden = "; %s failed more requests, and how long they would have taken is unknown: a load that both sides " +
+	"carry would tell; error_rate has a limit of its own"
 
 // moreFailed is the share of requests that failed in B and not in A, less the opposite.
 func (r *Result) moreFailed() float64 {

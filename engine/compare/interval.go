@@ -17,8 +17,8 @@ const (
 	sectionsLong = 5
 	// dependent is a growth that independent sections seldom show: of 4 and some 13 degrees of freedom, 14 % do.
 	dependent = 2
-	// unseen is by how much more the variance may grow than sections show. A random walk of 1 to 4 % within the run grows
-	// by less than they can tell in half of the pairs of runs, and moves what cancels noise, such as pairs, all the same.
+	// unseen is by how much more the variance may grow than sections show. Half of the random walks of 1 to 4 % within
+	// a run show no more growth than chance does, and move what cancels noise, such as pairs, all the same.
 	unseen = 0.5
 	// fewestGroups are the fewest conversations, as many as say what so many of one size do, that an interval needs.
 	fewestGroups = 6

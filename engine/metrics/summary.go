@@ -518,7 +518,7 @@ type AnswerModel struct {
 	Target   string `json:"target"`          // URL
 	Asked    string `json:"asked,omitempty"` // the row's own model; absent: that of the run
 	Named    string `json:"named"`           // as the answers name it
-	Requests int64  `json:"requests"`
+	Requests int64  `json:"requests"`        // that ended ok
 }
 
 // Owners is what became of requests by what their rows say of whose they are.

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"github.com/fastreplay/fastreplay/engine/collect"
+	"github.com/fastreplay/fastreplay/engine/format"
 )
 
 // watchEnd begins to watch for what ends the run early. Validate has refused what cannot.
@@ -16,6 +17,10 @@ func (r *runner) watchEnd() {
 		endNS = int64(r.cfg.Pacing.Duration)
 	}
 	r.loss, _ = collect.ParseLoss(r.cfg.Limits.AbortIf, int64(planned), endNS)
+	if r.loss != nil && !r.loss.CanLose() {
+		r.alert("--abort-if %s cannot end this run: even if all of %s were beyond the limit, chance could explain it",
+			r.loss.Text, format.Requests(int64(planned)))
+	}
 }
 
 // mayEnd ends the run if it knows enough, or is lost. It is called about once a second, by the goroutine that records.

@@ -150,6 +150,10 @@ func (r *runner) conclude(found engine.Result) (*metrics.Summary, error) {
 		info.Until = &r.until.Until
 		info.Notes = append(info.Notes, fmt.Sprintf("--until %s: %s", r.until.Text, r.until.Words()))
 	}
+	if r.loss != nil && !r.loss.Judged() {
+		info.Notes = append(info.Notes, fmt.Sprintf("--abort-if %s was not judged: no request has such a number",
+			r.loss.Text))
+	}
 	info.Run.Aborted = r.aborted
 	summary := r.collector.Summary(
 		info, collect.Probed{

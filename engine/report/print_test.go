@@ -83,9 +83,11 @@ func partialRun() *metrics.Summary {
 	s.UploadMS = &stats.Percentiles{P50: 0.078, P75: 0.1545, P90: 0.231, P95: 1.71, P99: 14.04, P999: 40.3, Max: 43.1, Mean: 0.572}
 	s.Requests = metrics.Requests{Planned: 12031, Sent: 4012, OK: 3990, Failed: 8041, Resent: 1, ByOutcome: map[string]int64{"ok": 3990, "cancelled": 22, "not_sent": 8019}}
 	s.Run.Targets = []string{"http://10.0.0.1:8000", "http://10.0.0.2:8000", "https://a-very-long-name.of-a-cluster.example.com:30443/v1"}
+	first := *s.TTFTMS
+	first.Count = 1330
 	s.Targets = []metrics.Target{
-		{URL: s.Run.Targets[0], Requests: 1337, OK: 1330, Failed: 7, TargetLatencies: metrics.TargetLatencies{TTFTMS: s.TTFTMS}, ReportedHitRatio: p(0.3741)},
-		{URL: s.Run.Targets[1], Requests: 1337, OK: 1337, TargetLatencies: metrics.TargetLatencies{TTFTMS: &stats.Percentiles{P50: 1204, P99: 61020}}},
+		{URL: s.Run.Targets[0], Requests: 1337, OK: 1330, Failed: 7, TargetLatencies: metrics.TargetLatencies{TTFTMS: &first}, ReportedHitRatio: p(0.3741)},
+		{URL: s.Run.Targets[1], Requests: 1337, OK: 1337, TargetLatencies: metrics.TargetLatencies{TTFTMS: &stats.Percentiles{P50: 1204, P99: 61020, Count: 1337}}},
 		{URL: s.Run.Targets[2], Requests: 1338, Failed: 1338},
 	}
 	s.PrefixCache = metrics.PrefixCache{ExpectedRange: &[2]float64{0.3611, 0.3752}, ReportedHitRatio: p(0.3641), UnreportedRequests: 1337}

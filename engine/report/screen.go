@@ -682,14 +682,17 @@ func (p *screen) targets() {
 		return
 	}
 	var requests []int64
-	var tails []float64 // p99 of TTFT, ms
 	for _, t := range parts {
 		requests = append(requests, t.Requests)
-		if t.TTFTMS != nil {
-			tails = append(tails, t.TTFTMS.P99)
-		}
 	}
 	slices.Sort(requests)
+	tail := tailOf(parts)
+	var tails []float64 // of TTFT, ms
+	for _, t := range parts {
+		if t.TTFTMS != nil && tail.key != "" {
+			tails = append(tails, tail.of(t.TTFTMS))
+		}
+	}
 	slices.Sort(tails)
 	each := format.Many(requests[len(requests)-1], "request")
 	if requests[0] < requests[len(requests)-1] {
@@ -698,18 +701,18 @@ func (p *screen) targets() {
 	spread := ""
 	if len(tails) > 0 {
 		least := format.Milliseconds(tails[0])
-		spread = "TTFT p99 " + least + " to " + format.Milliseconds(tails[len(tails)-1])
+		spread = "TTFT " + tail.key + " " + least + " to " + format.Milliseconds(tails[len(tails)-1])
 	}
 	p.field(second, 2, what, fmt.Sprintf("%d with %s each", len(parts), each), spread)
-	for _, t := range standOut(parts, tails) {
-		tail := ""
-		if t.TTFTMS != nil {
-			tail = "TTFT p99 " + format.Milliseconds(t.TTFTMS.P99)
+	for _, t := range standOut(parts, tail, tails) {
+		slow := ""
+		if t.TTFTMS != nil && tail.key != "" {
+			slow = "TTFT " + tail.key + " " + format.Milliseconds(tail.of(t.TTFTMS))
 		}
 		p.field(third, 1, "",
 			"! "+shorten(format.Visible(t.Name), 30),
 			format.Some(t.Failed, "failed"),
-			tail,
+			slow,
 			known(format.Percent, t.ReportedHitRatio, "hits"))
 	}
 }
@@ -745,9 +748,39 @@ func (p *screen) owners() {
 	}
 }
 
-// standOut returns at most three parts, the worst first. They failed more than twice as often as all do, or their p99
-// is above twice the median of tails, which are sorted.
-func standOut(parts []metrics.Part, tails []float64) []metrics.Part {
+// tail is a percentile by which parts are told apart.
+type tail struct {
+	key string // "" if all have too few values
+	of  func(*stats.Percentiles) float64
+}
+
+// tailOf is the highest percentile of which all parts have enough values, up to p99.
+func tailOf(parts []metrics.Part) (highest tail) {
+	for _, t := range []struct {
+		tail
+		quantile float64
+	}{
+		{tail{"p50", func(p *stats.Percentiles) float64 { return p.P50 }}, 0.5},
+		{tail{"p90", func(p *stats.Percentiles) float64 { return p.P90 }}, 0.9},
+		{tail{"p95", func(p *stats.Percentiles) float64 { return p.P95 }}, 0.95},
+		{tail{"p99", func(p *stats.Percentiles) float64 { return p.P99 }}, 0.99},
+	} {
+		few := func(part metrics.Part) bool {
+			return part.TTFTMS != nil && !stats.EnoughSamples(part.TTFTMS.Count, t.quantile)
+		}
+		if !slices.ContainsFunc(parts, few) {
+			highest = t.tail
+		}
+	}
+	return highest
+}
+
+// byChance is how likely a part may fail as often by chance as one that stands out.
+const byChance = 0.01
+
+// standOut returns at most three parts, the worst first. They failed more than twice as often as all do, and more often
+// than by chance, or their tail is above twice the median of tails, which are sorted.
+func standOut(parts []metrics.Part, tail tail, tails []float64) []metrics.Part {
 	share := func(failed, requests int64) float64 {
 		return float64(failed) / float64(max(1, requests))
 	}
@@ -763,11 +796,11 @@ func standOut(parts []metrics.Part, tails []float64) []metrics.Part {
 	}
 	score := func(t metrics.Part) (v float64) {
 		failing := share(t.Failed, t.Requests)
-		if failing > 2*usual || failing > 0.5 {
+		if (failing > 2*usual || failing > 0.5) && stats.AtMost(t.Requests-t.Failed, t.Requests, 1-usual) < byChance {
 			v = 1000 * failing
 		}
-		if t.TTFTMS != nil && t.TTFTMS.P99 > 2*usualTail {
-			v += t.TTFTMS.P99 / usualTail
+		if t.TTFTMS != nil && len(tails) > 1 && tail.of(t.TTFTMS) > 2*usualTail {
+			v += tail.of(t.TTFTMS) / usualTail
 		}
 		return v
 	}

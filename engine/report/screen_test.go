@@ -119,7 +119,7 @@ func missed32() *metrics.Summary {
 	s.Run.Targets, s.Targets = nil, nil
 	for i := range 32 {
 		s.Run.Targets = append(s.Run.Targets, fmt.Sprintf("http://gpu%d:8000", i))
-		s.Targets = append(s.Targets, metrics.Target{URL: s.Run.Targets[i], Requests: int64(370 + i), TargetLatencies: metrics.TargetLatencies{TTFTMS: &stats.Percentiles{P99: 900 + float64(i)}}, ReportedHitRatio: p(0.36)})
+		s.Targets = append(s.Targets, metrics.Target{URL: s.Run.Targets[i], Requests: int64(370 + i), TargetLatencies: metrics.TargetLatencies{TTFTMS: &stats.Percentiles{P99: 900 + float64(i), Count: 1000}}, ReportedHitRatio: p(0.36)})
 	}
 	s.Targets[7].Failed, s.Targets[9].TTFTMS.P99 = 31, 9000
 	s.Routing = &route.Oracle{OneCacheRatio: 0.5884, Routers: []route.Routed{{Router: route.PrefixName, HitRatio: 0.587}}, Actual: &route.Routed{Router: route.ActualName, HitRatio: 0.413}}
@@ -343,6 +343,46 @@ func TestFewOfAPart(t *testing.T) {
 		part := metrics.Part{PartLatencies: metrics.PartLatencies{TTFTMS: &stats.Percentiles{P50: 24.2, P99: 97, Count: count}}}
 		if got := ttftOf(part); got != want {
 			t.Errorf("%d values: %q, want %q", count, got, want)
+		}
+	}
+}
+
+// TestStandOut: a target does not stand out by values or failures that chance explains.
+func TestStandOut(t *testing.T) {
+	part := func(name string, count, failed int64, p50, p99 float64) metrics.Part {
+		return metrics.Part{Name: name, Requests: count + failed, Failed: failed, PartLatencies: metrics.PartLatencies{
+			TTFTMS: &stats.Percentiles{P50: p50, P90: p50, P95: p50, P99: p99, Count: count},
+		}}
+	}
+	for what, c := range map[string]struct {
+		last metrics.Part
+		tail string
+		want bool
+	}{
+		"as the others":          {part("x", 1000, 20, 20, 40), "p99", false},
+		"slow at p99":            {part("x", 1000, 20, 20, 90), "p99", true},
+		"one slow of few":        {part("x", 100, 2, 20, 900), "p90", false},
+		"slow, though of few":    {part("x", 100, 2, 90, 900), "p90", true},
+		"hardly any value":       {part("x", 5, 0, 90, 900), "", false},
+		"one failure of one":     {part("x", 0, 1, 0, 0), "", false},
+		"all of several failed":  {part("x", 20, 20, 20, 40), "p50", true},
+		"twice as many, of many": {part("x", 1000, 90, 20, 40), "p99", true},
+	} {
+		parts := []metrics.Part{c.last}
+		for range 5 {
+			parts = append(parts, part("other", 1000, 20, 20, 40))
+		}
+		tail := tailOf(parts)
+		tails := []float64{20, 20, 20, 20, 20}
+		if tail.key == "p99" {
+			tails = []float64{40, 40, 40, 40, 40}
+		}
+		if tail.key == "" {
+			tails = nil
+		}
+		out := standOut(parts, tail, tails)
+		if tail.key != c.tail || (len(out) > 0) != c.want || c.want && out[0].Name != "x" {
+			t.Errorf("%s: by %q stand out %+v", what, tail.key, out)
 		}
 	}
 }
