@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/fastreplay/fastreplay/engine/chart"
 	"github.com/fastreplay/fastreplay/engine/format"
@@ -38,8 +39,11 @@ func (p *Page) Write(w io.Writer) error {
 	first := chart.Section{Findings: []chart.Finding{answer}}
 	if p.Sweep {
 		first = chart.Section{
-			Title:  "Latency by throughput",
-			Graphs: p.curves(),
+			Title:    "Latency by throughput",
+			Findings: p.found(),
+			Graphs:   p.curves(),
+			Note: "Each point is a load, whose number stands beside it. Its line is the 95 % interval, if that " +
+				"is known.",
 		}
 	}
 	d := chart.Document{
@@ -55,8 +59,9 @@ func (p *Page) Write(w io.Writer) error {
 			chart.Section{
 				Title:  "By load",
 				Graphs: p.graphs(),
-				Note: "Each point is a probe. A shaded part is the 95 % interval of the capacity. Latencies of a " +
-					"probe that was cut short are at least as long.",
+				Note: "Each point is a probe, with its 95 % interval if that is known. The line is the estimate " +
+					"of the capacity, and the shaded part its 95 % interval. Latencies of a probe that was cut " +
+					"short are at least as long.",
 			},
 			chart.Section{
 				Title:  "Probes",
@@ -81,18 +86,16 @@ func (p *Page) graphs() (all []chart.Graph) {
 	axis := chart.Axis{
 		Label: p.Unit,
 		Log:   to > 8*from,
+		From:  new(from / 1.1), // points at the ends are whole
+		To:    new(to * 1.1),
 	}
-	if from < to {
-		axis.From = new(from)
-		axis.To = new(to)
-	}
+	const grey, line = 1, 2
 	var spans []chart.Piece
 	if a := p.Answer; a.High != nil && a.Low > 0 {
-		spans = []chart.Piece{{
-			From: a.Low,
-			To:   *a.High,
-			Text: p.Sentence,
-		}}
+		spans = []chart.Piece{
+			{From: a.Low, To: *a.High, Kind: grey, Text: p.Sentence, Name: "95 %"},
+			{From: a.Load, To: a.Load * 1.05, Kind: line, Text: p.Sentence, Name: "estimate " + p.Load(a.Load)},
+		}
 	}
 	add := func(title, name, unit string, limit float64) {
 		g := chart.Graph{
@@ -113,37 +116,46 @@ func (p *Page) graphs() (all []chart.Graph) {
 				broken[i] = v
 			}
 		}
-		g.Series = withInterval(byLoad, name)
-		if g.Series == nil {
+		measured := withInterval(byLoad, "measured", name)
+		known := slices.DeleteFunc(slices.Clone(measured.Values), math.IsNaN)
+		if len(known) == 0 {
 			return
 		}
-		g.Series = append(g.Series,
-			chart.Series{
-				Name:   "broke an objective",
-				Style:  chart.Dots,
-				Bad:    true,
-				Values: broken,
-			})
+		if most := slices.Max(known); unit == "ms" && slices.Min(known) > 0 && most > 20*slices.Min(known) {
+			g.Y.Log, g.Y.From = true, nil
+		}
+		g.Series = []chart.Series{measured}
+		if len(p.Objectives) > 0 {
+			g.Series = append(g.Series,
+				chart.Series{
+					Name:   "broke an objective",
+					Style:  chart.Dots,
+					Bad:    true,
+					Values: broken,
+				})
+		}
 		if limit > 0 {
 			g.Series = append(
 				g.Series,
 				chart.Series{
 					Name:   "limit",
+					Style:  chart.Dashed,
 					Values: slices.Repeat(chart.Values{limit}, len(byLoad)),
 				},
 			)
 		}
 		all = append(all, g)
 	}
-	if len(p.Objectives) > 0 {
-		add("Goodput, requests/s", GoodputPerS, "", 0)
-	}
 	for _, o := range p.Objectives {
 		if o.LimitNS == 0 {
 			add(o.Label(), o.Quantity(), "ratio", o.Allowed)
 		} else {
-			add(o.Label()+" at the percentile of "+o.Text, o.Quantity(), "ms", float64(o.LimitNS)/1e6)
+			_, percentile, _ := strings.Cut(o.Quantity(), ".")
+			add(o.Label()+" "+percentile, o.Quantity(), "ms", float64(o.LimitNS)/1e6)
 		}
+	}
+	if len(p.Objectives) > 0 {
+		add("Goodput, requests/s", GoodputPerS, "", 0)
 	}
 	for _, m := range measures() {
 		bounded := slices.ContainsFunc(p.Objectives, func(o Objective) bool {

@@ -7,8 +7,10 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/fastreplay/fastreplay/engine/chart"
+	"github.com/fastreplay/fastreplay/engine/format"
 )
 
 // Sweep probes given loads in their order, each for its whole window. It is for one goroutine.
@@ -91,44 +93,73 @@ func measures() []measure {
 	}
 }
 
-// curves are latencies by throughput.
+// curves are latencies by throughput, with the median and p95 of each.
 func (p *Page) curves() (all []chart.Graph) {
 	byThroughput := slices.Clone(p.Outcomes)
 	slices.SortStableFunc(byThroughput, func(a, b Outcome) int {
 		return cmp.Compare(a.Numbers[tokensPerS], b.Numbers[tokensPerS])
 	})
+	var at chart.Values
+	var loads []string
+	for i := range byThroughput {
+		at = append(at, byThroughput[i].Numbers[tokensPerS])
+		loads = append(loads, format.Number(byThroughput[i].Load, 3))
+	}
 	for _, m := range measures() {
 		if m.unit != "ms" {
 			continue
 		}
-		g := chart.Graph{
-			Title: m.label + " by throughput",
-			Sync:  "throughput",
-			X:     chart.Axis{Label: "output tokens/s"},
-			Y: chart.Axis{
-				Unit: m.unit,
-				From: new(0.0),
-			},
+		title, percentile, _ := strings.Cut(m.label, " ")
+		series := withInterval(byThroughput, percentile, m.name)
+		if last := len(all) - 1; last >= 0 && all[last].Title == title+" by throughput" {
+			series.Names = loads
+			all[last].Series = append(all[last].Series, series)
+			continue
 		}
-		for i := range byThroughput {
-			g.At = append(g.At, byThroughput[i].Numbers[tokensPerS])
-		}
-		g.Series = withInterval(byThroughput, m.name)
-		if g.Series != nil {
-			all = append(all, g)
-		}
+		all = append(all, chart.Graph{
+			Title:  title + " by throughput",
+			Sync:   "throughput",
+			X:      chart.Axis{Label: "output tokens/s", From: new(0.0), To: new(1.1 * slices.Max(append(at, 1)))},
+			Y:      chart.Axis{Unit: m.unit, From: new(0.0)},
+			At:     at,
+			Series: []chart.Series{series},
+		})
 	}
 	return all
 }
 
-// withInterval is a number of outcomes, and the ends of its interval if they are known; nil if no outcome has it.
-func withInterval(outcomes []Outcome, name string) []chart.Series {
-	all := []chart.Series{
-		{Name: "measured"},
-		{Name: "95 % interval, from", Style: chart.Dots},
-		{Name: "to", Style: chart.Dots},
+// found says up to which load all objectives hold, if there are any.
+func (p *Page) found() []chart.Finding {
+	var holds, breaks []float64
+	for _, o := range p.Outcomes {
+		switch o.Verdict {
+		case Holds:
+			holds = append(holds, o.Load)
+		case Breaks:
+			breaks = append(breaks, o.Load)
+		}
 	}
-	var seen, known bool
+	said := chart.Finding{Grade: chart.Warn, Word: "No load is known to hold"}
+	last, first := slices.Max[[]float64], slices.Min[[]float64]
+	if len(p.Objectives) == 0 {
+		return nil
+	}
+	// fewer instances are a larger load
+	if len(breaks) > 0 && len(holds) > 0 && slices.Min(breaks) < slices.Min(holds) {
+		last, first = first, last
+	}
+	if len(holds) > 0 {
+		said = chart.Finding{Grade: chart.Good, Word: "Holds at " + p.Load(last(holds)) + " " + p.Unit}
+	}
+	if len(breaks) > 0 {
+		said.Word += ", breaks at " + p.Load(first(breaks)) + " " + p.Unit
+	}
+	return []chart.Finding{said}
+}
+
+// withInterval is a number of outcomes, with the ends of its interval where they are known; NaN where it is not.
+func withInterval(outcomes []Outcome, label, name string) chart.Series {
+	s := chart.Series{Name: label, Style: chart.Points}
 	for i := range outcomes {
 		value, has := outcomes[i].Numbers[name]
 		interval, bounded := outcomes[i].Intervals[name]
@@ -138,19 +169,11 @@ func withInterval(outcomes []Outcome, name string) []chart.Series {
 		if !bounded {
 			interval = [2]float64{math.NaN(), math.NaN()}
 		}
-		seen = seen || has
-		known = known || bounded
-		for k, v := range []float64{value, interval[0], interval[1]} {
-			all[k].Values = append(all[k].Values, v)
-		}
+		s.Values = append(s.Values, value)
+		s.Low = append(s.Low, interval[0])
+		s.High = append(s.High, interval[1])
 	}
-	switch {
-	case !seen:
-		return nil
-	case !known:
-		return all[:1]
-	}
-	return all
+	return s
 }
 
 // WriteCSV writes a row for each outcome: its load, every number with the ends of its 95 % interval, and the verdict.

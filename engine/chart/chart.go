@@ -130,7 +130,7 @@ func Distributions(title, unit string, whole bool, samples []Sample) []Graph {
 const mostBars = 48
 
 // edgesOf cuts the range of all values into bars, fewer of whole numbers if there are fewer. The axis is logarithmic if
-// the range is wide, but of ratios. The smallest thousandth of the values is below the first bar, which has it, too.
+// the range is wide, but of ratios. The smallest hundredth of the values is below the first bar, which has it, too.
 func edgesOf(samples []Sample, whole, ratio bool) (edges []float64, log bool) {
 	least := math.Inf(1)
 	most := 0.0
@@ -140,13 +140,13 @@ func edgesOf(samples []Sample, whole, ratio bool) (edges []float64, log bool) {
 		size := s.size()
 		below := 0.0
 		for i, v := range s.At {
-			if below += s.Counts[i]; v > 0 && below > size/1000 {
+			if below += s.Counts[i]; v > 0 && below > size/100 {
 				least, most = min(least, v), max(most, s.At[len(s.At)-1])
 				break
 			}
 		}
 	}
-	log = most > 20*least && !ratio && (!whole || most > mostBars)
+	log = most > 8*least && !ratio && (!whole || most > mostBars)
 	n := mostBars
 	switch {
 	case ratio:

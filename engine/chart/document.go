@@ -61,12 +61,14 @@ type Finding struct {
 
 // The grades of findings, and the marks of cells.
 const (
-	Good = "good"
-	Warn = "warn"
-	Bad  = "bad"
+	Good  = "good"
+	Warn  = "warn"
+	Bad   = "bad"
+	Quiet = "quiet" // of cells alone
 )
 
-// Table has a head, and rows of as many cells. The first column is to the left, others are to the right.
+// Table has a head, and rows of as many cells. The first column and those of words are to the left, numbers to the
+// right.
 type Table struct {
 	Title string   `json:"title,omitempty"`
 	Note  string   `json:"note,omitempty"`
@@ -88,6 +90,7 @@ type Piece struct {
 	To   float64 `json:"t"`
 	Kind int     `json:"k"`
 	Text string  `json:"h,omitempty"` // shown when somebody points at it
+	Name string  `json:"n,omitempty"` // of a span: what stands on the graph; "" = Text
 }
 
 // Graph is a picture. It has Series; or Rows with Heat, which are coloured by value; or Rows with Lanes, which have
@@ -104,9 +107,10 @@ type Graph struct {
 	Stacked bool      `json:"stacked,omitempty"` // bars stand on those of the series behind
 	Spans   []Piece   `json:"spans,omitempty"`   // parts of the X axis: red, of kind 1 grey, of kind 2 a line
 	Rows    []string  `json:"rows,omitempty"`
-	Heat    []Values  `json:"heat,omitempty"`  // of each row
-	Lanes   [][]Piece `json:"lanes,omitempty"` // of each row
-	Kinds   []string  `json:"kinds,omitempty"` // of pieces
+	Heat    []Values  `json:"heat,omitempty"`    // of each row
+	Lanes   [][]Piece `json:"lanes,omitempty"`   // of each row
+	Kinds   []string  `json:"kinds,omitempty"`   // of pieces
+	Colours []string  `json:"colours,omitempty"` // of the kinds, as page.css names them; none = those of phases
 }
 
 // Axis is what a graph's values are. Without From and To it fits the values.
@@ -122,17 +126,24 @@ type Axis struct {
 // Series is a line or the like. It has a value for each place.
 type Series struct {
 	Name   string `json:"name"`
-	Style  string `json:"style,omitempty"` // Bars or Dots; "" is a line
+	Style  string `json:"style,omitempty"` // one of the styles below; "" is a line
 	Share  bool   `json:"share,omitempty"` // a ratio, on an axis of its own at the right
 	Bad    bool   `json:"bad,omitempty"`   // in the colour of failures
 	Gaps   bool   `json:"gaps,omitempty"`  // a line ends where a value is missing
 	Values Values `json:"values"`
+
+	Low   Values   `json:"low,omitempty"`   // the ends of an interval at each place
+	High  Values   `json:"high,omitempty"`  // the others
+	Names []string `json:"names,omitempty"` // what stands beside each point
 }
 
 // The styles of a series.
 const (
-	Bars = "bars"
-	Dots = "dots"
+	Bars   = "bars"
+	Dots   = "dots"
+	Points = "points" // a line with a point at each place
+	Dashed = "dashed" // a line that is no measurement, such as a limit
+	Behind = "behind" // a broad pale line, which is seen below another
 )
 
 // Values are numbers; NaN is none. The page has six significant digits of them.

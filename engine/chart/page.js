@@ -50,7 +50,7 @@ function place(graph, v) {
 // colour reads a colour of the style, which differs between light, dark and print.
 const colour = name => getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim();
 const kindColours = 6;
-const seriesColour = (series, i) => series.bad ? 'bad' : 'c' + i % kindColours;
+const seriesColour = (series, i) => series.bad ? 'bad' : series.style === 'dashed' ? 'text' : 'c' + i % kindColours;
 
 function channels(name) {
   const hex = colour(name);
@@ -123,13 +123,36 @@ function seriesOf(graph) {
   return graph.series.map((s, i) => {
     const name = seriesColour(s, i), stroke = () => colour(name);
     const out = {
-      label: s.name, scale: s.share && graph.series.length > 1 ? 'share' : 'y', stroke, width: 1.5, spanGaps: !s.gaps, points: {show: !s.style && s.gaps && s.values.includes(null), size: 4, fill: stroke},
-      value: (u, v, k, idx) => idx === null || idx === undefined ? '–' : show(s.share ? {unit: 'ratio'} : graph.y, s.values[idx]),
+      label: s.name, scale: s.share && graph.series.length > 1 ? 'share' : 'y', stroke, width: 1.5, spanGaps: !s.gaps,
+      points: {show: s.style === 'points' || !s.style && s.gaps && s.values.includes(null), size: s.style === 'points' ? 8 : 4, fill: stroke},
+      value: (u, v, k, idx) => idx === null || idx === undefined ? '' : show(s.share ? {unit: 'ratio'} : graph.y, s.values[idx]),
     };
+    if (s.style === 'dashed') out.dash = [6, 4];
+    if (s.style === 'behind') Object.assign(out, {stroke: () => stroke() + '55', width: 5});
     if (s.style === 'bars') Object.assign(out, {paths: uPlot.paths.bars({size: [0.9, Infinity], align: 0}), fill: stroke, width: 0, points: {show: false}});
-    if (s.style === 'dots') Object.assign(out, {paths: () => null, points: {show: true, size: 3.5, width: 0, fill: () => stroke() + 'a0', space: 0}});
+    if (s.style === 'dots') Object.assign(out, {paths: () => null, points: {show: true, size: s.values.length > 64 ? 3.5 : 10, width: 0, fill: () => stroke() + (s.values.length > 64 ? 'a0' : ''), space: 0}});
     return out;
   });
+}
+
+// whiskers draws the intervals of series, and the names of their points.
+function whiskers(u, graph) {
+  const {ctx} = u, ratio = devicePixelRatio;
+  graph.series.forEach((s, i) => u.data[0].forEach((x, k) => {
+    const name = (s.names || [])[k];
+    if (x === null || !(s.low || name)) return;
+    const left = u.valToPos(x, 'x', true), [low, high] = [s.low, s.high].map(ends => ends && ends[k] !== null ? u.valToPos(ends[k], 'y', true) : null);
+    ctx.fillStyle = colour(seriesColour(s, i));
+    if (low !== null && high !== null) {
+      ctx.fillRect(left - ratio, high, 2 * ratio, low - high);
+      for (const end of [low, high]) ctx.fillRect(left - 4 * ratio, end - ratio / 2, 8 * ratio, ratio);
+    }
+    if (!name || u.data[i + 1][k] === null) return;
+    ctx.fillStyle = colour('quiet');
+    ctx.font = `${11 * ratio}px system-ui, sans-serif`;
+    ctx.textAlign = left > u.bbox.left + 0.8 * u.bbox.width ? 'right' : 'left';
+    ctx.fillText(name, left + (ctx.textAlign === 'right' ? -7 : 7) * ratio, u.valToPos(u.data[i + 1][k], 'y', true) - 7 * ratio);
+  }));
 }
 
 // nearest returns which point of a series is nearest to the cursor, if it is near.
@@ -153,6 +176,21 @@ function shade(u, graph) {
     const to = Math.min(u.bbox.left + u.bbox.width, end);
     if (to > from) u.ctx.fillRect(from, u.bbox.top, to - from, u.bbox.height);
   }
+}
+
+// nameSpans writes at the top of each marked part what it is, as far as there is room before the next.
+function nameSpans(u, graph) {
+  const {ctx, bbox} = u, spans = (graph.spans || []).toSorted((a, b) => a.f - b.f), place = span => u.valToPos(span.f, 'x', true);
+  ctx.font = `${10.5 * devicePixelRatio}px system-ui, sans-serif`;
+  ctx.textAlign = 'left';
+  ctx.textBaseline = 'top';
+  ctx.fillStyle = colour('text');
+  spans.forEach((span, i) => {
+    const from = Math.max(bbox.left, place(span)) + 4 * devicePixelRatio, room = Math.min(bbox.left + bbox.width, i + 1 < spans.length ? place(spans[i + 1]) : Infinity) - from;
+    let text = span.n || span.h || '';
+    while (text && ctx.measureText(text).width > room) text = text.length > 4 ? text.slice(0, -2).trimEnd() + '…' : '';
+    ctx.fillText(text, from, bbox.top + 2 * devicePixelRatio);
+  });
 }
 
 // --- graphs of rows ---
@@ -182,7 +220,7 @@ function drawRows(u, graph) {
   (graph.heat || []).forEach((values, row) => values.forEach((v, i) => {
     if (v !== null && (!graph.y.log || v > 0)) box(row, graph.at[i] - half, graph.at[i] + half, shadeOf(share(v)));
   }));
-  (graph.lanes || []).forEach((pieces, row) => pieces.forEach(p => box(row, p.f, p.t, kindColour(p.k))));
+  (graph.lanes || []).forEach((pieces, row) => pieces.forEach(p => box(row, p.f, p.t, kindColour(p.k, colour, graph.colours))));
   ctx.restore();
   ctx.fillStyle = colour('paper');
   ctx.textBaseline = 'middle';
@@ -196,7 +234,8 @@ function drawRows(u, graph) {
 }
 
 // kindColour is the colour of a kind of pieces.
-const kindColour = (kind, read = colour) => read(['quiet', 'c3', 'c0', 'c1', 'bad', 'c2'][kind % 6]);
+const pieceColours = ['quiet', 'c3', 'c0', 'c1', 'bad', 'c2'];
+const kindColour = (kind, read = colour, colours = pieceColours) => read(colours[kind % colours.length]);
 
 function describeRow(u, graph) {
   const row = Math.floor(u.posToVal(u.cursor.top, 'y')), at = u.posToVal(u.cursor.left, 'x');
@@ -222,7 +261,7 @@ const plots = [];
 
 function options(graph, width, caption) {
   const rows = graph.rows, dots = !rows && graph.series.some(s => s.style === 'dots');
-  const quiet = rows ? quietCaption(graph) : [];
+  const quiet = rows ? quietCaption(graph) : [], named = !rows && graph.x.label && !['time', 'between'].includes(graph.x.label);
   const says = u => {
     if (!(u.cursor.left >= 0)) return caption.replaceChildren(...quiet);
     const at = u.posToVal(u.cursor.left, 'x'), span = (graph.spans || []).find(s => s.f <= at && at <= s.t);
@@ -230,25 +269,25 @@ function options(graph, width, caption) {
   };
   caption.replaceChildren(...quiet);
   return {
-    width, height: rows ? rows.length * Math.max(9, Math.min(22, rowHeight)) + 34 : graph.wide ? 200 : 165, padding: [8, 14, 0, 0],
+    width, height: rows ? rows.length * Math.max(9, Math.min(22, rowHeight)) + 34 : (graph.wide ? 200 : 165) + (named ? 18 : 0), padding: [8, 14, 0, 0],
     scales: {
       x: {time: false, distr: graph.x.log ? 3 : 1, range: (u, min, max) => zoomed(u, min, max) ? [min, max] : ends(graph.x, min, max, false)},
       y: rows ? {range: [0, rows.length], dir: -1} : {distr: graph.y.log ? 3 : 1, range: (u, min, max) => ends(graph.y, min, max, true)},
       share: {range: [0, 1]},
     },
     axes: [
-      axisOf(graph.x, 'x', {size: 26, space: graph.x.log ? 40 : 74}),
+      axisOf(graph.x, 'x', {size: 26, space: graph.x.log ? 40 : 74, ...(named ? {label: graph.x.label, labelSize: 18, labelGap: 0, labelFont: '11px system-ui, sans-serif'} : {})}),
       rows ? rowsAxis(graph, width) : axisOf(graph.y, 'y', {size: axisWidth, space: 32}),
       ...(!rows && graph.series.length > 1 && graph.series.some(s => s.share) ? [axisOf({unit: 'ratio'}, 'share', {side: 1, size: 52, space: 32, grid: {show: false}})] : []),
     ],
-    series: [{label: graph.x.label || '', value: (u, v) => place(graph, v)}, ...(rows ? [{show: false}] : seriesOf(graph))],
+    series: [{label: graph.x.label || '', value: (u, v) => v === null || v === undefined ? '' : place(graph, v)}, ...(rows ? [{show: false}] : seriesOf(graph))],
     legend: {show: !rows, markers: {width: 0, fill: (u, i) => `var(--${seriesColour(graph.series[i - 1], i - 1)})`}},
     cursor: {
       y: Boolean(rows || dots), drag: {x: true, y: false, dist: 4},
       ...(graph.sync ? {sync: {key: graph.sync, setSeries: false, scales: ['x', null]}} : {}),
       ...(dots ? {dataIdx: nearest} : {}),
     },
-    hooks: {drawClear: [u => shade(u, graph)], draw: rows ? [u => drawRows(u, graph)] : [], setCursor: rows || graph.spans ? [says] : []},
+    hooks: {drawClear: [u => shade(u, graph)], draw: rows ? [u => drawRows(u, graph)] : [u => whiskers(u, graph), u => nameSpans(u, graph)], setCursor: rows || graph.spans ? [says] : []},
   };
 }
 
@@ -259,7 +298,7 @@ function quietCaption(graph) {
     square.style.background = fill;
     return [square, text];
   };
-  if (graph.lanes) return graph.kinds.flatMap((kind, i) => key(kind, kindColour(i, name => `var(--${name})`)));
+  if (graph.lanes) return graph.kinds.flatMap((kind, i) => key(kind, kindColour(i, name => `var(--${name})`, graph.colours)));
   const [min, max] = heatRange(graph);
   return max ? [...key(show(graph.y, min, 3), 'var(--low)'), ...key(show(graph.y, max, 3), 'var(--high)')] : ['none'];
 }
@@ -267,8 +306,38 @@ function quietCaption(graph) {
 function figureOf(graph) {
   const holder = make('div'), caption = make('figcaption');
   const extra = graph.rows || graph.spans ? caption : null;
-  plots.push({graph, holder, caption, drawn: null});
-  return make('figure', graph.wide ? 'wide' : '', make('h3', '', graph.title), graph.note && make('p', 'note', graph.note), holder, extra);
+  const plot = {graph, holder, caption, drawn: null}, save = make('button', 'save', 'PNG');
+  save.title = 'Save this graph as a picture';
+  save.addEventListener('click', () => savePicture(plot));
+  plots.push(plot);
+  return make('figure', graph.wide ? 'wide' : '', save, make('h3', '', graph.title), graph.note && make('p', 'note', graph.note), holder, extra);
+}
+
+// savePicture saves a graph as it is drawn, with its title and the names of its series, on the page's own paper.
+function savePicture({graph, drawn}) {
+  const from = drawn.ctx.canvas, ratio = devicePixelRatio, head = 30 * ratio, foot = 26 * ratio;
+  const to = make('canvas'), ctx = to.getContext('2d');
+  Object.assign(to, {width: from.width, height: from.height + head + foot});
+  ctx.fillStyle = colour('paper');
+  ctx.fillRect(0, 0, to.width, to.height);
+  ctx.drawImage(from, 0, head);
+  ctx.fillStyle = colour('text');
+  ctx.font = `600 ${14 * ratio}px system-ui, sans-serif`;
+  ctx.fillText(graph.title, 10 * ratio, 20 * ratio);
+  ctx.font = `${12 * ratio}px system-ui, sans-serif`;
+  let left = 10 * ratio;
+  const names = graph.rows ? (graph.kinds || []).map((kind, i) => [kind, kindColour(i, colour, graph.colours)]) : graph.series.map((s, i) => [s.name, colour(seriesColour(s, i))]);
+  for (const [name, fill] of names) {
+    ctx.fillStyle = fill;
+    ctx.fillRect(left, to.height - 18 * ratio, 10 * ratio, 10 * ratio);
+    ctx.fillStyle = colour('text');
+    ctx.fillText(name, left + 15 * ratio, to.height - 9 * ratio);
+    left += ctx.measureText(name).width + 32 * ratio;
+  }
+  const link = make('a');
+  link.download = graph.title.toLowerCase().replace(/[^a-z0-9]+/g, '-') + '.png';
+  link.href = to.toDataURL();
+  link.click();
 }
 
 const redraw = () => plots.forEach(p => p.drawn.redraw(false));
@@ -279,10 +348,13 @@ const fit = () => plots.forEach(p => {
 
 // --- what is not a graph ---
 
-function cellOf(cell, head) {
-  const e = make(head ? 'th' : 'td', cell.m, cell.t);
+const isLong = cell => Boolean(cell.t) && cell.t.length > 48;
+
+function cellOf(cell, words) {
+  const e = make('td', cell.m, cell.t);
+  if (words) e.classList.add('words');
   if (cell.h) e.title = cell.h;
-  if (cell.t && cell.t.length > 48) e.classList.add('long');
+  if (isLong(cell)) e.classList.add('long');
   if (!cell.b) return e;
   const bar = make('div', 'bar'), whole = cell.b.at(-1).t;
   for (const p of cell.b) {
@@ -296,11 +368,15 @@ function cellOf(cell, head) {
   return e;
 }
 
+// isNumber is true of numbers, with their marks and units, and of what stands where one is missing.
+const isNumber = /^([~!<>≥≤±+−\-[(]*\s*\d|[–-]?$)/;
+
 function tableOf(table) {
-  const head = make('thead', '', make('tr', '', ...table.head.map(t => make('th', '', t))));
-  const body = make('tbody', '', ...table.rows.map(row => make('tr', '', ...row.map(cell => cellOf(cell, false)))));
+  const words = table.head.map((_, c) => table.rows.some(row => row[c] && (isLong(row[c]) || !isNumber.test(row[c].t || ''))));
+  const head = make('thead', '', make('tr', '', ...table.head.map((t, c) => make('th', words[c] ? 'words' : '', t))));
+  const body = make('tbody', '', ...table.rows.map(row => make('tr', '', ...row.map((cell, c) => cellOf(cell, words[c])))));
   return make('div', '', table.title && make('h3', '', table.title), table.note && make('p', 'note', table.note),
-    make('div', 'scroll', make('table', '', head, body)));
+    make('div', 'scroll', make('table', table.head.length > 11 ? 'dense' : '', head, body)));
 }
 
 function tileOf(tile) {
@@ -329,8 +405,8 @@ function sparkOf(values) {
 
 function sectionOf(section, i) {
   const inside = [
-    section.note && make('p', 'note', section.note),
     ...(section.findings || []).map(f => make('div', 'finding ' + f.grade, f.word && make('b', '', f.word), ...(f.lines || []).map(t => make('p', '', t)))),
+    section.note && make('p', 'note', section.note),
     section.tiles && make('div', 'tiles', ...section.tiles.map(tileOf)),
     section.facts && make('dl', '', ...section.facts.map(([name, value]) => make('div', '', make('dt', '', name), make('dd', '', value)))),
     section.graphs && make('div', 'graphs', ...section.graphs.map(figureOf)),

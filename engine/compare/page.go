@@ -1,7 +1,9 @@
 package compare
 
 import (
+	"cmp"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
@@ -14,13 +16,13 @@ import (
 func HTML(w io.Writer, results []*Result) error {
 	d := chart.Document{}
 	for i, r := range results {
-		title := r.B.Name + " against " + r.A.Name
+		title := r.title(r.B.Name)
 		said := chart.Finding{Lines: r.said(false)}
 		if i == 0 {
 			side := func(id Identity) string {
-				return strings.Join(id.Dirs, ", ") + " (" + id.Verdict + ")"
+				return id.Name + ", " + strings.Join(id.Dirs, ", ") + " (" + id.Verdict + ")"
 			}
-			d.Title = title
+			d.Title = r.title("B")
 			d.Under = []string{pairing(r), "A: " + side(r.A), "B: " + side(r.B)}
 		}
 		if len(results) == 1 {
@@ -33,13 +35,15 @@ func HTML(w io.Writer, results []*Result) error {
 				said.Grade = grades()[verdict]
 			}
 		}
+		bySize := r.bySize()
 		changes := chart.Section{
 			Title:  "Changes",
-			Graphs: forest(r),
-			Tables: []chart.Table{metricTable(r)},
+			Graphs: forest(bySize),
+			Tables: []chart.Table{metricTable(bySize)},
 			Note: "A change is of B against A: relative, or in percentage points (pp) for shares. Its interval " +
 				"holds the true change in 95 % of repetitions: that of the servers if a side has several runs, else " +
-				"that of these two runs. The floor is how far two runs of one side differ.",
+				"that of these two runs. The floor is how far two runs of one side differ. " +
+				"Pairs compare each request with itself. What is grey is not sure.",
 		}
 		for _, c := range r.Explained {
 			if len(c.Groups) > 0 {
@@ -49,9 +53,52 @@ func HTML(w io.Writer, results []*Result) error {
 		d.Sections = append(d.Sections, chart.Section{
 			Title:    title,
 			Findings: []chart.Finding{said},
-		}, changes)
+		}, changes, chart.Section{
+			Title:  "All metrics",
+			Folded: true,
+			Tables: []chart.Table{metricTable(r.Metrics)},
+		})
 	}
 	return d.Write(w)
+}
+
+// title says what changed, the largest change first. name is that of side B.
+func (r *Result) title(name string) string {
+	told := r.telling()
+	if len(told) == 0 {
+		return name + " against A: no change is seen"
+	}
+	word := told[0].Verdict
+	var changes []string
+	for _, m := range told {
+		if m.Verdict != word {
+			word = "different"
+		}
+		latency, _, _ := strings.Cut(m.Name, ".paired")
+		changes = append(changes, strings.TrimSpace(Label(latency))+" "+m.change())
+	}
+	return name + " is " + strings.Replace(word, Differs, "different", 1) + ": " + strings.Join(changes, ", ")
+}
+
+// bySize are the main metrics: first those that changed, the largest change first, then those that did not, and at
+// last what is not known.
+func (r *Result) bySize() []Metric {
+	out := slices.DeleteFunc(slices.Clone(r.Metrics), func(m Metric) bool {
+		return !m.Main || m.Change == nil && m.A == nil
+	})
+	slices.SortStableFunc(out, larger)
+	return out
+}
+
+// larger orders metrics by how sure a change is, and changes by their size.
+func larger(a, b Metric) int {
+	rank := func(m Metric) int {
+		return slices.Index([]string{Same, Unclear, Unknown}, m.Verdict) // -1 is a change
+	}
+	if a.changed() && b.changed() {
+		return cmp.Compare(math.Abs(*b.Change), math.Abs(*a.Change))
+	}
+	return cmp.Compare(rank(a), rank(b))
 }
 
 func grades() map[string]string {
@@ -62,15 +109,20 @@ func grades() map[string]string {
 	}
 }
 
-func metricTable(r *Result) chart.Table {
+func metricTable(shown []Metric) chart.Table {
 	t := chart.Table{Head: []string{"", "A", "B", "change", "95 % interval", "floor", ""}}
-	for _, m := range r.Metrics {
-		row := chart.Texts(append([]string{Label(m.Name)}, m.cells()...)...)
-		t.Rows = append(t.Rows, append(row, chart.Cell{
-			Text: m.Verdict,
-			Mark: grades()[m.Verdict],
-			Hint: m.Sentence,
-		}))
+	for _, m := range shown {
+		row := chart.Texts(append(append([]string{Label(m.Name)}, m.cells()...), m.Verdict)...)
+		last := len(row) - 1
+		row[last].Hint = m.Sentence
+		if m.changed() {
+			row[last].Mark = grades()[m.Verdict]
+		} else {
+			for c := range row {
+				row[c].Mark = chart.Quiet
+			}
+		}
+		t.Rows = append(t.Rows, row)
 	}
 	return t
 }
@@ -92,37 +144,41 @@ func (c *Culprits) table() chart.Table {
 
 // forest draws the interval of each main metric over its floor. The axis has room for all that changed, and for twice
 // as much as half of the intervals take; what is wider is cut off.
-func forest(r *Result) []chart.Graph {
+func forest(bySize []Metric) []chart.Graph {
 	g := chart.Graph{
 		Title: "Change of B against A, with its 95 % interval over the noise floor", Wide: true,
-		X: chart.Axis{Unit: "ratio"},
-		// their places are their colours
-		Kinds: []string{"noise floor", "change", Same, Differs, Worse, Better, Unclear},
+		X:       chart.Axis{Unit: "ratio"},
+		Kinds:   []string{"noise floor", "change", Worse, Better, Differs, "same or not sure"},
+		Colours: []string{"line", "text", "bad", "good", "c1", "unsure"},
 	}
-	drawn := slices.DeleteFunc(slices.Clone(r.Metrics), func(m Metric) bool {
-		return !m.Main || m.Low == nil
-	})
+	drawn := slices.DeleteFunc(slices.Clone(bySize), func(m Metric) bool { return m.Low == nil })
 	if len(drawn) == 0 {
 		return nil
 	}
 	changed := 0.001
 	all := []float64(nil)
+	least, most := 0.0, 0.0
 	for _, m := range drawn {
 		all = append(all, max(-*m.Low, *m.High))
+		floor := 0.0
+		if m.Floor != nil {
+			floor = *m.Floor
+		}
+		least, most = min(least, *m.Low, -floor), max(most, *m.High, floor)
 		if m.changed() {
 			changed = max(changed, all[len(all)-1])
 		}
 	}
 	slices.Sort(all)
 	width := max(1.1*changed, 2*all[len(all)/2])
-	g.X.From = new(-width)
-	g.X.To = new(width)
+	g.X.From = new(max(-width, 1.05*least))
+	g.X.To = new(min(width, 1.05*most))
 	for _, m := range drawn {
 		lane := []chart.Piece{
 			{
 				From: *m.Low,
 				To:   *m.High,
-				Kind: slices.Index(g.Kinds, m.Verdict),
+				Kind: cmp.Or(1+slices.Index(g.Kinds, m.Verdict), len(g.Kinds)) - 1,
 				Text: m.Sentence,
 			},
 			// a point, as wide as it can be seen
@@ -139,11 +195,7 @@ func forest(r *Result) []chart.Graph {
 				To:   *m.Floor,
 			})
 		}
-		name := Label(m.Name)
-		if m.Unit == "share" {
-			name += " (pp)"
-		}
-		g.Rows = append(g.Rows, name)
+		g.Rows = append(g.Rows, Label(m.Name)+"  "+strings.Replace(m.change(), " points", " pp", 1))
 		g.Lanes = append(g.Lanes, lane)
 	}
 	return []chart.Graph{g}

@@ -3,6 +3,7 @@ package compare
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/fastreplay/fastreplay/engine/format"
@@ -153,21 +154,36 @@ func (m *Metric) value(v *float64) string {
 	return format.Number(*v, 4)
 }
 
-// said are the sentences about what changed, what explains it, and the notes. Unless all are wanted, there is one of
-// each latency: that of pairs, or else of the first percentile that changed.
-func (r *Result) said(full bool) (said []string) {
-	about := "" // the latency that the last sentence is about
-	for _, m := range r.Metrics {
+// telling are the metrics that tell what changed, one of each latency: that of pairs, or else of the first percentile
+// that changed. The largest change stands first.
+func (r *Result) telling() (told []*Metric) {
+	about := "" // the latency that the last of them is of
+	for i := range r.Metrics {
+		m := &r.Metrics[i]
 		latency, kind, _ := strings.Cut(m.Name, ".")
 		switch {
-		case full:
 		case !m.Main || !m.changed() || latency == about && kind != "paired":
 			continue
 		case latency == about:
-			said = said[:len(said)-1]
+			told = told[:len(told)-1]
 		}
-		said = append(said, m.Sentence)
+		told = append(told, m)
 		about = latency
+	}
+	slices.SortStableFunc(told, func(a, b *Metric) int { return larger(*a, *b) })
+	return told
+}
+
+// said are the sentences about what changed, what explains it, and the notes. full has those of all metrics.
+func (r *Result) said(full bool) (said []string) {
+	for _, m := range r.telling() {
+		said = append(said, m.Sentence)
+	}
+	if full {
+		said = nil
+		for i := range r.Metrics {
+			said = append(said, r.Metrics[i].Sentence)
+		}
 	}
 	if len(said) == 0 && r.Paired {
 		said = append(said, "no change is larger than its interval")

@@ -135,11 +135,14 @@ func page(t *testing.T) (text string, d chart.Document, r *Result) {
 func TestPage(t *testing.T) {
 	_, d, r := page(t)
 	changes := d.Sections[1]
-	expect.Equal(t, len(changes.Tables[0].Rows), len(r.Metrics))
-	drawn, at := changes.Graphs[0], 0
-	for i := range r.Metrics {
-		m := &r.Metrics[i]
-		if !m.Main || m.Low == nil {
+	expect.Equal(t, len(d.Sections[2].Tables[0].Rows), len(r.Metrics))
+	drawn, at, bySize := changes.Graphs[0], 0, r.bySize()
+	for i := range bySize {
+		m := &bySize[i]
+		if sure := i == 0 || bySize[i-1].changed() && math.Abs(*bySize[i-1].Change) >= math.Abs(*m.Change); m.changed() && !sure {
+			t.Errorf("%s stands below a smaller or an unsure change", m.Name)
+		}
+		if m.Low == nil {
 			continue
 		}
 		lane := drawn.Lanes[at]
@@ -153,9 +156,12 @@ func TestPage(t *testing.T) {
 	if at != len(drawn.Rows) || at == 0 {
 		t.Errorf("%d rows, want %d", len(drawn.Rows), at)
 	}
-	wide := *r.Metrics[0].High * 100 // a floor that is wider than all intervals is cut off
-	r.Metrics[0].Floor = &wide
-	if cut := forest(r)[0]; *cut.X.To != *drawn.X.To || cut.Lanes[0][0].To != wide {
+	if !strings.HasPrefix(d.Title, "B is different: ") || !strings.HasSuffix(bySize[0].Name, "paired") {
+		t.Errorf("the title is %q, and the first metric %s", d.Title, bySize[0].Name)
+	}
+	wide := *bySize[0].High * 100 // a floor that is wider than all intervals is cut off
+	bySize[0].Floor = &wide
+	if cut := forest(bySize)[0]; *cut.X.To > 2**bySize[0].High || cut.Lanes[0][0].To != wide {
 		t.Errorf("%v to %v: %+v", cut.Rows[0], *cut.X.To, cut.Lanes[0])
 	}
 }

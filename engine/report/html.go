@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/fastreplay/fastreplay/engine/chart"
 	"github.com/fastreplay/fastreplay/engine/collect"
@@ -63,9 +64,9 @@ func (p *Pictures) write(w io.Writer, dir string, s *metrics.Summary) error {
 	}
 	verdict := verdictSection(s)
 	verdict.Tiles = p.tiles(s)
-	details := chart.Section{Facts: factsOf(parts)}
+	var notes chart.Section
 	if len(s.Notes) > 0 {
-		details.Findings = []chart.Finding{{Lines: s.Notes}}
+		notes.Findings = []chart.Finding{{Lines: s.Notes}}
 	}
 	latencies := chart.Section{
 		Title:  "Latencies",
@@ -74,7 +75,7 @@ func (p *Pictures) write(w io.Writer, dir string, s *metrics.Summary) error {
 			"drift is how late requests left.",
 	}
 	targets := tablesOf(parts, targetColumns, "targets", "instances.parts", "endpoints.parts")
-	d.Add(verdict, details, latencies)
+	d.Add(verdict, notes, latencies)
 	d.Add(chart.Section{
 		Title:  "Shards",
 		Tables: tablesOf(parts, "", "shards"),
@@ -95,13 +96,19 @@ func (p *Pictures) write(w io.Writer, dir string, s *metrics.Summary) error {
 		Title:  "Prefix cache and routing",
 		Tables: tablesOf(parts, "", "prefix_cache", "prefix_cache.tiers.by_slowest", "routing.routers", "routing"),
 	})
-	d.Add(flagSection(s), numbersSection(parts))
+	d.Add(chart.Section{Title: "Numbers", Facts: factsOf(parts)}, flagSection(s), numbersSection(parts))
+	for i := range d.Sections {
+		nameTables(&d.Sections[i])
+	}
 	return d.Write(w)
 }
 
 // pageTitle distinguishes a run from others.
 func pageTitle(dir string, s *metrics.Summary) string {
-	title := filepath.Base(cmp.Or(s.Workload.Trace, dir)) + paceOf(s) + " → " + whither(s)
+	title := Title(s)
+	if s.Workload.Trace == "" {
+		title = filepath.Base(dir) + paceOf(s) + " → " + whither(s)
+	}
 	if !s.Run.StartedAt.IsZero() {
 		title += " · " + s.Run.StartedAt.UTC().Format("2006-01-02 15:04:05 UTC")
 	}
@@ -310,8 +317,76 @@ func numbersSection(parts []*part) chart.Section {
 			out.Facts = append(out.Facts, [2]string{p.path, strings.Join(p.texts, "; ")})
 		}
 		if len(p.rows) > 0 {
-			out.Tables = append(out.Tables, p.table(""))
+			out.Tables = append(out.Tables, turned(p.table("")))
 		}
+	}
+	return out
+}
+
+// nameTables puts words in place of keys of summary.json. A table that is called as its section has no title.
+func nameTables(s *chart.Section) {
+	for i := range s.Tables {
+		t := &s.Tables[i]
+		if s.Folded { // it has the keys
+			continue
+		}
+		path := strings.Split(strings.TrimSuffix(t.Title, ".parts"), ".")
+		title := []rune(words(path[len(path)-1]))
+		if len(title) > 0 {
+			t.Title = string(unicode.ToUpper(title[0])) + string(title[1:])
+		}
+		if t.Title == s.Title {
+			t.Title = ""
+		}
+		for c, name := range t.Head {
+			t.Head[c] = words(name)
+			ours := c == 0 && name == "" || slices.Contains([]string{"outcome", "phase", "distribution"}, name)
+			for _, row := range t.Rows { // what others have named stays as it is
+				if ours {
+					row[c].Text = words(row[c].Text)
+				}
+			}
+		}
+	}
+}
+
+// words are a key of summary.json as people read it: "TTFT p50, ms" for ttft_ms.p50.
+func words(key string) string {
+	unit := ""
+	for _, suffix := range []string{"_ms", "_us", "_s"} {
+		name, number, _ := strings.Cut(key, ".")
+		if strings.HasSuffix(name, suffix) && !strings.HasSuffix(name, "_per_s") {
+			key = strings.TrimSpace(strings.TrimSuffix(name, suffix) + " " + number)
+			unit = ", " + suffix[1:]
+		}
+	}
+	out := strings.Fields(strings.NewReplacer("_per_s", "/s", "_", " ", ".", " ").Replace(key))
+	for i, word := range out {
+		switch word {
+		case "ttft", "ttfo", "tpot", "ntpot", "itl", "e2e", "kv", "url", "http", "cpu", "gpu":
+			out[i] = strings.ToUpper(word)
+		case "p999":
+			out[i] = "p99.9"
+		}
+	}
+	return strings.Join(out, " ") + unit
+}
+
+// turned makes columns of the rows of a table, if it has few rows and many columns.
+func turned(t chart.Table) chart.Table {
+	if len(t.Head) < 10 || len(t.Rows) > 8 {
+		return t
+	}
+	out := chart.Table{Title: t.Title, Head: []string{t.Head[0]}}
+	for _, row := range t.Rows {
+		out.Head = append(out.Head, row[0].Text)
+	}
+	for c, name := range t.Head[1:] {
+		cells := chart.Texts(name)
+		for _, row := range t.Rows {
+			cells = append(cells, row[c+1])
+		}
+		out.Rows = append(out.Rows, cells)
 	}
 	return out
 }
@@ -326,7 +401,11 @@ func latencyTable(s *metrics.Summary) chart.Table {
 	t := chart.Table{
 		Head: []string{"", "values", "p50", "p75", "p90", "p95", "p99", "p999", "max", "mean"},
 	}
-	for _, l := range shownLatencies(s, metrics.OnPage) {
+	shown := shownLatencies(s, metrics.OnPage)
+	if len(shown) > 0 && shown[0].key == "drift" { // the client's own stands last
+		shown = append(shown[1:], shown[0])
+	}
+	for _, l := range shown {
 		row := chart.Texts(l.name, format.Count(l.q.Count))
 		for _, n := range l.numbers(s) {
 			cell := chart.Cell{

@@ -286,12 +286,13 @@ func (p *Pictures) sections(s *metrics.Summary, tables []chart.Table) []chart.Se
 		single.Note = "A sample of " + format.Count(mostPoints) + " of " + format.Count(p.seen) +
 			" ok requests, the same each time."
 	}
+	timelines, zero := p.timelines(s)
 	return []chart.Section{
 		{
 			Title:  "Over time",
-			Graphs: p.timelines(s),
+			Graphs: timelines,
 			Note: "Each request counts at the time of its sending. " +
-				"Point at a graph to read all at that time; drag to zoom all; double click to reset.",
+				"Point at a graph to read all at that time; drag to zoom all; double click to reset." + zero,
 		},
 		{
 			Title:  "Distributions",
@@ -372,16 +373,19 @@ func orUnknown(v *float64) float64 {
 	return *v
 }
 
-func (p *Pictures) timelines(s *metrics.Summary) []chart.Graph {
+// timelines are the graphs over time, and what to say of those that are not drawn because they are 0 throughout.
+func (p *Pictures) timelines(s *metrics.Summary) (out []chart.Graph, zero string) {
 	if len(p.all) == 0 {
-		return nil
+		return nil, ""
 	}
 	stepS := p.stepS()
-	out := []chart.Graph{
+	planned := p.line("planned", func(t *metrics.Step) float64 {
+		return float64(t.Planned) / stepS
+	})
+	planned.Style = chart.Behind
+	out = []chart.Graph{
 		p.overTime("Requests/s", "",
-			p.line("planned", func(t *metrics.Step) float64 {
-				return float64(t.Planned) / stepS
-			}),
+			planned,
 			p.line("sent", func(t *metrics.Step) float64 {
 				return float64(t.Requests) / stepS
 			})),
@@ -419,10 +423,23 @@ func (p *Pictures) timelines(s *metrics.Summary) []chart.Graph {
 	}
 	out = slices.Concat(out, p.byKind(), p.serverLines())
 	spans := append(p.spans(s.Outages), p.marks(s.Actions)...)
+	var flat []string
+	out = slices.DeleteFunc(out, func(g chart.Graph) bool {
+		some := slices.ContainsFunc(g.Series, func(s chart.Series) bool {
+			return slices.ContainsFunc(s.Values, func(v float64) bool { return v > 0 })
+		})
+		if !some {
+			flat = append(flat, g.Title)
+		}
+		return !some
+	})
 	for i := range out {
 		out[i].Spans = spans
 	}
-	return out
+	if len(flat) > 0 {
+		zero = " Not drawn, as 0 throughout: " + strings.Join(flat, "; ") + "."
+	}
+	return out, zero
 }
 
 // stolen is the share of the machine's time that it did not have, which has steps of its own.
@@ -479,6 +496,7 @@ func (p *Pictures) marks(actions []metrics.Action) (marks []chart.Piece) {
 				To:   a.Ran.StartedS + p.stepS(),
 				Kind: line,
 				Text: format.Seconds(a.Ran.StartedS) + " " + a.Run + ": " + a.Finding(),
+				Name: a.Run,
 			})
 		}
 	}
@@ -777,12 +795,22 @@ func slowTable(title string, slow []record.Record) chart.Table {
 	t := chart.Table{
 		Title: title,
 		Head: []string{
-			"request id", "row", "target", "sent at", "late", "no connection", "TTFT", "decode", "E2E", "", "input",
-			"cached", "output",
+			"row", "target", "sent at", "late", "no connection", "TTFT", "decode", "E2E", "", "input", "cached",
+			"output", "request id",
 		},
 	}
 	for _, r := range slow {
 		t.Rows = append(t.Rows, slowRow(&r))
+	}
+	for _, name := range []string{"no connection", "target"} { // a page has room for what differs
+		c := slices.Index(t.Head, name)
+		same := func(row []chart.Cell) bool { return row[c].Text == t.Rows[0][c].Text }
+		if !slices.ContainsFunc(t.Rows, func(row []chart.Cell) bool { return !same(row) }) {
+			t.Head = slices.Delete(t.Head, c, c+1)
+			for i := range t.Rows {
+				t.Rows[i] = slices.Delete(t.Rows[i], c, c+1)
+			}
+		}
 	}
 	return t
 }
@@ -823,7 +851,6 @@ func slowRow(r *record.Record) []chart.Cell {
 		at = to
 	}
 	row := chart.Texts(
-		r.RequestID,
 		fmt.Sprint(r.Row),
 		shortURL(r.Target),
 		format.Duration(r.SentNS, 4),
@@ -836,7 +863,8 @@ func slowRow(r *record.Record) []chart.Cell {
 	return append(row, chart.Texts(
 		tokens(cmp.Or(max(0, r.PromptTokens), r.InputTokens)),
 		tokens(r.CachedTokens),
-		tokens(r.CompletionTokens))...)
+		tokens(r.CompletionTokens),
+		r.RequestID)...)
 }
 
 // serverLines are what all servers report by time: gauges summed over the latest readings of their pages, the mean

@@ -74,14 +74,17 @@ func (p *Pictures) hits() chart.Values {
 	}).Values
 }
 
-// wantedTiles are how many requests were good, and whether objectives were met.
+// wantedTiles are whether objectives were met or, without any, how many requests were good.
 func wantedTiles(s *metrics.Summary) (tiles []chart.Tile) {
+	good := ""
 	if g := s.Goodput; g != nil && g.Share != nil {
+		good = format.Percent(*g.Share)
 		tiles = append(tiles, chart.Tile{
 			Name:  "goodput",
-			Value: format.Percent(*g.Share),
+			Value: good,
 			Under: format.Number(g.RequestsPerS, 3) + " good requests/s",
 		})
+		good = "goodput " + good
 	}
 	v := &s.Verdict
 	if n := len(v.Objectives); n > 0 {
@@ -92,6 +95,7 @@ func wantedTiles(s *metrics.Summary) (tiles []chart.Tile) {
 			Under: strings.Join(format.Present(
 				format.Some(int64(missed), "missed"),
 				format.Some(int64(undecided), "undecided"),
+				good,
 			), ", "),
 			Grade: chart.Good,
 		}
@@ -101,7 +105,7 @@ func wantedTiles(s *metrics.Summary) (tiles []chart.Tile) {
 		case undecided > 0:
 			tile.Grade = chart.Warn
 		}
-		tiles = append(tiles, tile)
+		return []chart.Tile{tile}
 	}
 	return tiles
 }
