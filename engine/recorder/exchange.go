@@ -18,7 +18,7 @@ import (
 // Why a request is not in the file, as its head and the metrics call it. Others are those of a log that is converted.
 const (
 	lostAborted   = "aborted"   // the client or the server went away before the answer was whole
-	lostFailed    = "failed"    // the server refused it
+	lostFailed    = "failed"    // the server refused it, or sent it elsewhere
 	lostMemory    = "memory"    // there was no room for it until its turn came
 	lostTooLarge  = "too_large" // its body or its answer has more than maxBody
 	lostEncoded   = "encoded"   // it is compressed
@@ -83,14 +83,14 @@ func (x *exchange) lose(why string) {
 // grow makes room for more in a list, of values of so many bytes, if the budget has it. Else the exchange is given up.
 func grow[T any](x *exchange, list *[]T, more, size int) bool {
 	need := len(*list) + more
-	if need <= cap(*list) {
-		return true
-	}
-	room := int64(max(need, 2*cap(*list), 64)-cap(*list)) * int64(size)
 	if need*size > maxBody {
 		x.lose(lostTooLarge)
 		return false
 	}
+	if need <= cap(*list) {
+		return true
+	}
+	room := int64(max(need, 2*cap(*list), 64)-cap(*list)) * int64(size)
 	if !x.budget.take(room) {
 		x.lose(lostMemory)
 		return false
@@ -126,7 +126,7 @@ func (x *exchange) end(nowNS int64) {
 	x.endedNS = nowNS
 	switch {
 	case x.lost != "":
-	case x.status >= 400:
+	case x.status >= 300:
 		x.lose(lostFailed)
 	case !x.whole:
 		x.lose(lostAborted)

@@ -181,6 +181,9 @@ func (p *proxy) open(o Options) error {
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 			return fmt.Errorf("--upstream %q: want a URL, such as http://gpu1:8000", text)
 		}
+		if u.User != nil || u.RawQuery != "" {
+			return fmt.Errorf("--upstream for %s: want no credentials and no query; each client sends its own", u.Host)
+		}
 		p.upstreams = append(p.upstreams, &upstream{url: u})
 	}
 	trust, err := probe.Trust(o.CACert, o.Insecure)

@@ -350,6 +350,41 @@ func TestEndless(t *testing.T) {
 	}
 }
 
+// TestTooLarge: a body above the limit is given up also where there would be room for it.
+func TestTooLarge(t *testing.T) {
+	x := &exchange{budget: &budget{most: 1 << 30}}
+	for _, size := range []int{maxBody/2 + 1, 1, maxBody/2 - 2} {
+		x.asked(make([]byte, size))
+	}
+	expect.Equal(t, x.lost, "", "up to the limit")
+	x.asked([]byte{0})
+	expect.Equal(t, x.lost, lostTooLarge, "beyond the limit")
+}
+
+// TestRedirect: a request that a server sends elsewhere is a row once, where it is answered.
+func TestRedirect(t *testing.T) {
+	r := begin(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.URL.Path == chatPath {
+			http.Redirect(w, req, "/here"+chatPath, http.StatusTemporaryRedirect)
+			return
+		}
+		answering(w, req)
+	}), nil)
+	_, status := r.post("hello")
+	expect.Equal(t, status, http.StatusOK, "status")
+	day := r.stop()
+	expect.Equal(t, day.Len(), 1, "rows")
+	expect.Equal(t, day.Heads[0].Lost[lostFailed], 1, "redirects")
+}
+
+// TestCredentials: an upstream with credentials, which would not be sent, is refused without a word of them.
+func TestCredentials(t *testing.T) {
+	_, err := Start(Options{Upstreams: []string{"http://me:secret@gpu1:8000"}})
+	if err == nil || !strings.Contains(err.Error(), "gpu1:8000") || strings.Contains(err.Error(), "secret") {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestNoRoom: without memory nothing is recorded, and all passes.
 func TestNoRoom(t *testing.T) {
 	r := begin(t, http.HandlerFunc(answering), func(o *Options) { o.MemoryBytes = 10 })
