@@ -86,7 +86,8 @@ func digestOf(files []string) string {
 // open makes the directory of the search, or goes on with one.
 func (s *searching) open(settings map[string]string) (err error) {
 	s.dir = s.o.output
-	before, err := os.ReadFile(filepath.Join(s.dir, settingsName))
+	var before map[string]string
+	err = report.ReadJSON(filepath.Join(s.dir, settingsName), &before)
 	if s.dir == "" || errors.Is(err, os.ErrNotExist) {
 		s.dir, err = report.Create(s.dir, time.Now())
 	}
@@ -115,11 +116,7 @@ func (s *searching) open(settings map[string]string) (err error) {
 }
 
 // sameSettings refuses to go on with another search, and names the difference.
-func sameSettings(dir string, before []byte, is map[string]string) error {
-	var was map[string]string
-	if err := json.Unmarshal(before, &was); err != nil {
-		return fmt.Errorf("%s: %w", filepath.Join(dir, settingsName), err)
-	}
+func sameSettings(dir string, was, is map[string]string) error {
 	both := maps.Clone(is)
 	maps.Copy(both, was)
 	for _, name := range slices.Sorted(maps.Keys(both)) {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -9,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -26,10 +26,11 @@ func TestDamagedJournal(t *testing.T) {
 	const good = `{"number":1,"load":1,"slices":[{"requests":5,"beyond":[0],"in_flight":1}],"slice_s":1,"verdict":"holds","spent_s":3,"numbers":null,"directory":"probe-01"}`
 	objectives, err := capacity.ParseObjectives("ttft.p95<1s")
 	must.Do(t, err)
-	goOn := func(journal, settings string) (outcomes int, err error) {
-		dir := t.TempDir()
+	goOnIn := func(dir, journal, settings string) (outcomes int, err error) {
 		for name, text := range map[string]string{journalName: journal, settingsName: settings} {
-			must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+			if text != "" {
+				must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+			}
 		}
 		search, err := capacity.New(capacity.Config{Objectives: objectives, WindowS: 60, Least: 1})
 		must.Do(t, err)
@@ -37,7 +38,13 @@ func TestDamagedJournal(t *testing.T) {
 		err = s.open(map[string]string{"--over": "rate"})
 		return len(s.outcomes), err
 	}
+	goOn := func(journal, settings string) (outcomes int, err error) {
+		return goOnIn(t.TempDir(), journal, settings)
+	}
 	const settings = `{"--over":"rate"}`
+	pipe := t.TempDir()
+	must.Do(t, syscall.Mkfifo(filepath.Join(pipe, settingsName), 0o600))
+	expect.Refused(goOnIn(pipe, good+"\n", ""))(t, settingsName+" is a pipe", "settings that nobody writes")
 	if n, err := goOn(good+"\n"+strings.Replace(good, `"number":1`, `"number":2`, 1)+"\n", settings); n != 2 || err != nil {
 		t.Errorf("%d outcomes, %v; want 2", n, err)
 	}
@@ -148,7 +155,7 @@ func TestSearchOfAChangedTrace(t *testing.T) {
 		s := &searching{o: &probingOptions{traces: []string{name}}, requests: 1}
 		return s.settings(nil)
 	}
-	before := must.Have(json.Marshal(settings(10)))(t)
+	before := settings(10)
 	must.Do(t, sameSettings("dir", before, settings(10)))
 	if err := sameSettings("dir", before, settings(90)); err == nil || !strings.Contains(err.Error(), name+" has been changed since then (its SHA-256 began with ") {
 		t.Errorf("of other bytes: %v", err)
