@@ -44,11 +44,21 @@ func writeCSV(w io.Writer, r *results) error {
 	return out.Error()
 }
 
-// cell is a value as the line of JSON has it, without quotes; "" if it is absent.
+// inert is a name that neither a terminal nor a spreadsheet obeys: one that begins as a formula does has an apostrophe
+// before it (https://owasp.org/www-community/attacks/CSV_Injection).
+func inert(name string) string {
+	name = format.Visible(name)
+	if name != "" && strings.Contains("=+-@", name[:1]) {
+		return "'" + name
+	}
+	return name
+}
+
+// cell is a value as the line of JSON has it, without quotes and [inert]; "" if it is absent.
 func cell(k *record.Key, r *record.Record) string {
 	switch n, text := k.Value(r); {
 	case k.Kind == record.Text:
-		return text
+		return inert(text)
 	case n == record.None:
 		return ""
 	case k.Kind == record.Milliseconds:
