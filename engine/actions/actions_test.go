@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -64,7 +65,7 @@ func play(t *testing.T, all []Action, hide *redact.Redactor, over func() bool) (
 	for !over() {
 		time.Sleep(5 * time.Millisecond)
 	}
-	did = r.End()
+	did = r.End(nil)
 	close(said)
 	for text := range said {
 		told = append(told, text)
@@ -145,6 +146,30 @@ func TestEndOfTheRun(t *testing.T) {
 	}
 	time.Sleep(300 * time.Millisecond) // more than the wait for its output
 	expect.Equal(t, alive(t, at("server")), true, "what a command left behind lives")
+}
+
+// TestHurry: an undo that does not end is killed when the user is tired of it, and the next ones, too.
+func TestHurry(t *testing.T) {
+	began := filepath.Join(t.TempDir(), "began")
+	all := []Action{{Run: "true", Undo: "sleep 1000"}, {Run: ":", Undo: "touch " + began + "; sleep 1000"}}
+	for i := range all {
+		all[i].Timeout = time.Hour
+	}
+	r := Start(all, func() (int64, bool) { return 1, true }, nil, func(string) {})
+	r.ended.Wait()
+	slices.SortFunc(r.undo, func(a, b Action) int { return strings.Compare(a.Undo, b.Undo) })
+	hurry := make(chan struct{})
+	go func() {
+		for !exists(began)() {
+			time.Sleep(5 * time.Millisecond)
+		}
+		hurry <- struct{}{}
+	}()
+	for _, did := range r.End(hurry) {
+		if did.Undo == nil || !strings.Contains(did.Undo.Error, "killed") {
+			t.Errorf("%+v", did.Undo)
+		}
+	}
 }
 
 // TestChecks: a check proves something only if it fails before; one that never succeeds, or not before the end of the

@@ -52,15 +52,24 @@ func Start(all []Action, now func() (int64, bool), hide *redact.Redactor, told f
 }
 
 // End kills commands that still run, undoes what began, and returns what became of each action, in the order of their
-// instants.
-func (r *Runner) End() []metrics.Action {
+// instants. A value of hurry, which comes while it undoes, kills what undoes.
+func (r *Runner) End(hurry <-chan struct{}) []metrics.Action {
 	if r == nil {
 		return nil
 	}
 	r.cancel()
 	r.ended.Wait()
+	patient, hurried := context.WithCancel(context.Background())
+	defer hurried()
+	go func() {
+		select {
+		case <-hurry:
+			hurried()
+		case <-patient.Done():
+		}
+	}()
 	for _, a := range slices.Backward(r.undo) {
-		ctx, cancel := context.WithTimeout(context.Background(), a.Timeout)
+		ctx, cancel := context.WithTimeout(patient, a.Timeout)
 		did := r.command(ctx, a.Undo)
 		cancel()
 		r.tell("the undoing of "+a.Run, &did)

@@ -120,10 +120,17 @@ type Running struct {
 	meter     *live.Meter
 	pictures  *report.Pictures
 	collector *collect.Collector
+	aborts    chan struct{} // has one after Abort
 }
 
-// Abort cancels what is in flight.
-func (r *Running) Abort() { r.run.Abort() }
+// Abort cancels what is in flight. After the run it kills the commands that undo actions.
+func (r *Running) Abort() {
+	r.run.Abort()
+	select {
+	case r.aborts <- struct{}{}:
+	default:
+	}
+}
 
 // Snapshot is how the run goes.
 func (r *Running) Snapshot() *live.Snapshot { return r.meter.Snapshot(counts(r.run)) }
@@ -229,6 +236,7 @@ func newRunner(cfg *Config, observer Observer) *runner {
 		observer = Silent{}
 	}
 	r := &runner{cfg: cfg, observer: observer, notes: setup.Notes{Observer: observer}}
+	r.aborts = make(chan struct{}, 1)
 	for _, note := range cfg.Notes {
 		r.note("caller", "%s", note)
 	}
@@ -310,7 +318,11 @@ func (r *runner) send(ctx context.Context, group *shard.Group) (summary *metrics
 	end()
 	endChunkLog()
 	r.servers.end()
-	r.changes, r.acted = endTargets(), r.actions.End()
+	select {
+	case <-r.aborts: // that was about requests
+	default:
+	}
+	r.changes, r.acted = endTargets(), r.actions.End(r.aborts)
 	if err != nil {
 		return nil, err
 	}
