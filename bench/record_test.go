@@ -3,6 +3,9 @@ package bench
 import (
 	"bufio"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -164,5 +167,34 @@ func TestRecorderFaults(t *testing.T) {
 	}
 	if day.Len() < direct["ok200"] || day.Heads[0].Lost["failed"] == 0 || day.Heads[0].Lost["aborted"] == 0 {
 		t.Errorf("%d rows of %d: %s", day.Len(), direct["ok200"], day.Heads[0])
+	}
+}
+
+// TestBehindAnAnswer: what a server says behind an answer reaches neither the client nor the recorder's screen.
+func TestBehindAnAnswer(t *testing.T) {
+	t.Parallel()
+	const answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"
+	listener := must.Have(net.Listen("tcp", "127.0.0.1:0"))(t)
+	defer listener.Close()
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = http.ReadRequest(bufio.NewReader(conn))
+			_, _ = io.WriteString(conn, answer+"ok"+answer+"a secret")
+		}
+	}()
+	rec := startRecorder(t, "http://"+listener.Addr().String())
+	for range 5 {
+		resp := must.Have(http.Get(rec.url))(t)
+		expect.Equal(t, string(must.Have(io.ReadAll(resp.Body))(t)), "ok", "answer")
+		_ = resp.Body.Close()
+	}
+	rec.signal(t, os.Interrupt)
+	must.Equal(t, rec.wait(t), 0, "the recorder ended:\n%s", rec.stderr.String())
+	if said := rec.stderr.String(); strings.Contains(said, "secret") || strings.Contains(said, "HTTP/1.1") {
+		t.Errorf("%s", said)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"slices"
 	"strings"
@@ -28,6 +29,7 @@ import (
 
 func main() {
 	host.BoundHeap()
+	log.SetOutput(io.Discard) // net/http shows there what servers say behind an answer, and that may be text
 	os.Exit(run(context.Background(), os.Args[1:], stdio{os.Stdin, os.Stdout, os.Stderr}))
 }
 
