@@ -22,12 +22,13 @@ func TestRunAgain(t *testing.T) {
 	file := filepath.Join(first.dir, "run.json")
 	expect.Lacks(t, string(readFile(t, file)), "s3cr3t", "a secret")
 	expect.Contains(t, refused(t, "--config", file), "that run sent the header X-Team", "without the header")
-	again := run(t, "--config", file, "--header", "X-Team: other")
+	expect.Contains(t, refused(t, "--config", file, "--header", "X-Team: other"), "give it again with OPENAI_API_KEY or --api-key-file", "without the key")
+	again := run(t, "--config", file, "--header", "X-Team: other", "--api-key-file", key)
 	want, got := first.summary.Workload.Fingerprint, again.summary.Workload.Fingerprint
 	if want == "" || want != got || !strings.Contains(again.stderr, "the same requests as those of "+file) || len(again.lines) != len(first.lines) {
 		t.Errorf("fingerprints %s and %s, %d and %d lines:\n%s", want, got, len(first.lines), len(again.lines), again.stderr)
 	}
-	other := run(t, "--config", file, "--header", "X-Team: other", "--seed", "8")
+	other := run(t, "--config", file, "--header", "X-Team: other", "--api-key-file", key, "--seed", "8")
 	if other.summary.Workload.Fingerprint == want || !strings.Contains(other.stderr, "the requests are not those of "+file) {
 		t.Errorf("with another seed: %s", other.stderr)
 	}

@@ -76,6 +76,8 @@ func readConfig(path string, flags *pflag.FlagSet) (file []compat.Setting, finge
 			err = fmt.Errorf("unknown key %q%s", s.Name, nearestFlag(flags, s.Name, ""))
 		case s.Name == "at" && root != doc.Content[0]: // a stranger's results must not run commands here
 			err = errors.New("at: results do not have it; give it on the command line")
+		case s.Name == "api-key-file" && root != doc.Content[0]: // nor send any file here to their servers
+			continue
 		case slices.ContainsFunc(file, func(o compat.Setting) bool { return o.Name == s.Name }):
 			err = fmt.Errorf("%s stands there twice; give it once, several values as a list", s.Name)
 		default:

@@ -70,7 +70,8 @@ func sameWords(a, b string) bool {
 
 // TestMaskedFlags: what a run's file masks must be given again, and the error names how.
 func TestMaskedFlags(t *testing.T) {
-	file := runFile(t, map[string]any{"trace": []string{"/x"}, "url": []string{"127.0.0.1:1"}, "header": []string{"X-Team: ***", "Authorization: ***", "X-Open: yes"}})
+	file := runFile(t, map[string]any{"trace": []string{"/x"}, "url": []string{"127.0.0.1:1"}, "header": []string{"X-Team: ***", "Authorization: ***", "X-Open: yes"},
+		"api-key-file": "/etc/hostname"}) // which a stranger's results must not send to their servers
 	for _, c := range []struct{ line, key, want string }{
 		{"", "", `--config ` + file + `: that run sent the header X-Team, and no file of results has its value; give it again with --header "X-Team: …"`},
 		{"-H X-Team:a", "", "give it again with OPENAI_API_KEY or --api-key-file"},
