@@ -20,8 +20,8 @@ type Amplified struct {
 // numbered from 0. The same seed gives the same result.
 //
 // It adds clones of the whole load. For a fraction of the factor it adds a clone of that share of the sessions, drawn
-// at random; below 1 it thins the load itself that way. A session is taken whole or not at all, and the gaps within
-// it stay the same to the ns.
+// at random. Below 1 it thins the load itself that way. A session is taken whole or not at all, and the gaps within it
+// stay the same to the ns.
 //
 // All sessions of a clone are moved by the same time, so that bursts stay bursts: they are part of a load. Clones are
 // moved apart from each other, so that their bursts do not coincide, and by no more than maxShift and 1/shiftShare of

@@ -57,9 +57,8 @@ func (c *Monotonic) Start(lead time.Duration) { c.StartAt(nanotime() + int64(lea
 // StartAt moves the clock's zero to an instant of the machine's monotonic clock, which another process has sent.
 func (c *Monotonic) StartAt(monotonicNS int64) { c.originNS.Store(monotonicNS) }
 
-// StartAtWall moves the clock's zero to a moment of the wall clock. Both clocks are read several times, and the
-// reading during which the least time passed counts, so that a thread that loses its core meanwhile does not move the
-// start.
+// StartAtWall moves the clock's zero to a moment of the wall clock. Both clocks are read several times, and the reading
+// during which the least time passed counts. So a thread that loses its core meanwhile does not move the start.
 func (c *Monotonic) StartAtWall(moment time.Time) {
 	const readings = 5
 	least := int64(math.MaxInt64)

@@ -16,8 +16,8 @@ type Dependencies struct {
 	// Think: a request that waits is released as soon as its waits are over, whatever its own instant. Otherwise it
 	// is released at its own instant, or when its waits are over if that is later.
 	Think bool
-	// NotBeforeNS bounds, with Think, when requests that wait are released, and with Job all requests; ns since the
-	// run's start, with Job since the start of the job. Nil = no bounds.
+	// NotBeforeNS bounds, with Think, when requests that wait are released, and with Job all requests. It is in ns
+	// since the run's start, with Job since the start of the job. Nil = no bounds.
 	NotBeforeNS []int64
 	// Job is which job a request belongs to, jobs numbered in the order of their first requests. A plan with jobs is
 	// closed and thinks: Concurrency jobs run at a time. When all requests of a job have ended, the next job starts.
@@ -25,7 +25,7 @@ type Dependencies struct {
 	Job []int32
 	// Stream is, with Job, which agent of its job a request is part of; agents of different jobs may have the same
 	// number. If a server refuses a request since its context is too long, those of its stream that come later are not
-	// released, nor those that wait for a request that is not released. Nil = no such refusal ends anything.
+	// released. Nor are those that wait for a request that is not released. Nil = no such refusal ends anything.
 	Stream []int32
 	// Prepare is, with Job, how many requests at the plan's front prepare what comes after them. When all of these have
 	// ended, which is the barrier, the others may be released. The jobs of the preparing requests begin at the run's
@@ -38,7 +38,7 @@ type Dependencies struct {
 	// IdleNS is, with Think, how long nothing may be in flight after the barrier: then all that is still to come comes
 	// earlier. 0 = any time.
 	IdleNS int64
-	// TreeIdleNS is, with Job, the same for each job after the barrier: when nothing of it has been in flight for so
+	// TreeIdleNS is, with Job, the same for each job after the barrier. When nothing of it has been in flight for so
 	// long, all that is still to come of it comes earlier, until something leaves. 0 = any time.
 	TreeIdleNS int64
 }
@@ -108,7 +108,7 @@ func (d *Dependencies) Jobs() (n int) {
 }
 
 // only is d of some requests, in ascending order. A request that waited for a missing one waits for what that one
-// waited for, with its own delay: how long the missing one would have taken is not known.
+// waited for, with its own delay. How long the missing one would have taken is not known.
 func (d *Dependencies) only(order []int32) *Dependencies {
 	some := &Dependencies{Think: d.Think, IdleNS: d.IdleNS, TreeIdleNS: d.TreeIdleNS}
 	place := slices.Repeat([]int32{-1}, len(d.First)-1) // in order; -1 = missing

@@ -51,7 +51,7 @@ func (w World) Between(seed uint64, n int, change float64, s Stat) float64 {
 	return w.change(seed, n, side{anyRun, 1}, side{anyRun, change}, s)
 }
 
-// Within is the true change from run a to run b, whose server's times are multiplied by change: what the two drew once
+// Within is the true change from run a to run b, whose server's times are multiplied by change. What the two drew once
 // belongs to it.
 func (w World) Within(seed, a, b uint64, n int, change float64, s Stat) float64 {
 	return w.change(seed, n, side{w.drawn(a), 1}, side{w.drawn(b), change}, s)

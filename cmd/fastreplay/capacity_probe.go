@@ -90,8 +90,8 @@ type window struct {
 	leadNS int64          // of the timeline before the part
 }
 
-// paces are those of a probe at a load: its warm-in in s, how many requests come in a second (0: nobody knows), and how
-// long the trace lasts in s.
+// paces are those of a probe at a load. They are its warm-in in s, how many requests come in a second (0: nobody
+// knows), and how long the trace lasts in s.
 func (s *searching) paces(load float64) (warmS, perS, lasts float64) {
 	perS, lasts = s.recordedRate(), s.spanS
 	switch s.o.over {

@@ -320,8 +320,8 @@ func (o *options) addAdvanced(f *pflag.FlagSet) {
 	f.StringVar(&o.ChunkLog, "chunk-log", "", "write every token chunk's instants to this `FILE`, to measure the meter")
 }
 
-// hiddenFlags are shown by no help of a replay: those of developers, those for people who know other tools, and one
-// that only few traces need, --weka-times: inspect shows it, and the messages that need it name it.
+// hiddenFlags are shown by no help of a replay. They are for developers, or for people who know other tools. Few traces
+// need --weka-times: inspect shows it, and the messages that need it name it.
 const hiddenFlags = "sender spin chunk-log load-bound senders connect-timeout compress fixed-schedule " +
 	"no-fixed-schedule api-key weka-times"
 

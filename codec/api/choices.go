@@ -11,8 +11,8 @@ type content struct {
 	answer          []byte // the answer's text, escapes and all; nil where there is none
 }
 
-// choice reads one element of choices: "text" of completions, "delta" of a chat stream, "message" of a whole chat
-// answer, or "token_ids", beside which a server that is asked for text sends it.
+// choice reads one element of choices. It has "text" of completions, "delta" of a chat stream, "message" of a whole
+// chat answer, or "token_ids". A server that is asked for text sends it beside those.
 func (p *parser) choice(byIDs bool) {
 	var c content
 	var ids []byte

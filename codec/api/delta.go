@@ -109,9 +109,9 @@ func (d *Delta) plain() bool {
 // maxFinishBytes bounds a finish reason that is kept; the longest known has 28.
 const maxFinishBytes = 64
 
-// intern returns the finish reason without allocating, if servers are known to send it: OpenAI's, then vLLM's and
-// SGLang's, TGI's, DeepSeek's, those of OpenAI's responses, of Triton's vLLM backend (None while there is none) and
-// Anthropic's.
+// intern returns the finish reason without allocating, if servers are known to send it. First come OpenAI's, then
+// vLLM's and SGLang's, TGI's and DeepSeek's. Then come those of OpenAI's responses, of Triton's vLLM backend (None
+// while there is none) and Anthropic's.
 func intern(reason []byte) string {
 	for _, known := range [...]string{
 		"stop", "length", "tool_calls", "content_filter", "function_call", "abort", "error", "repetition", "eos_token",

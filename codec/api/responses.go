@@ -140,7 +140,7 @@ func (p *parser) inputUsage() {
 	}
 }
 
-// part reads a part of an answer's content, in the APIs of which a whole answer has such: a text, or a call of a tool.
+// part reads a part of an answer's content: a text, or a call of a tool. It is for APIs whose whole answers have parts.
 func (p *parser) part() {
 	var text []byte
 	said := false

@@ -1,7 +1,7 @@
-// Package blockhash names the blocks of prompts so that equal names mean equal prefixes, and nobody without the key can
+// Package blockhash names the blocks of prompts so that equal names mean equal prefixes. Nobody without the key can
 // tell what a name stands for.
 //
-// It owns the key, its file, and the chain: the id of a block is a keyed hash of the id of the block before and of its
+// It owns the key, its file, and the chain. The id of a block is a keyed hash of the id of the block before and of its
 // own tokens. It does not own tokenizers, nor where ids are written. A [Key] is plain data; a [Chain] belongs to one
 // goroutine and allocates only what it appends.
 package blockhash

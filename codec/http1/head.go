@@ -146,8 +146,8 @@ func (h Header) Validate() error {
 	return nil
 }
 
-// AppendRequestHead appends a request head up to and including its blank line: Host first, then headers in order, then
-// Content-Length with bodyBytes (also when it is 0). It checks nothing: see [Header.Validate].
+// AppendRequestHead appends a request head up to and including its blank line. Host comes first, then headers in order,
+// then Content-Length with bodyBytes (also when it is 0). It checks nothing: see [Header.Validate].
 func AppendRequestHead(dst []byte, method, path, host string, headers []Header, bodyBytes int) []byte {
 	dst = AppendRequestStart(dst, method, path, host)
 	for _, h := range headers {

@@ -258,8 +258,8 @@ func (s *Scanner) Skip() {
 	}
 }
 
-// plainNumbers passes over the first elements of an array as far as each has up to 7 plain digits with a comma behind
-// them and perhaps a space: most bytes of a trace of agents are such lists. It stops at the last of these commas.
+// plainNumbers passes over the first elements of an array that have up to 7 plain digits, with a comma behind them and
+// perhaps a space. Most bytes of a trace of agents are such lists. It stops at the last of these commas.
 func (s *Scanner) plainNumbers() {
 	const every = 0x0101010101010101
 	b := s.Data

@@ -91,7 +91,7 @@ func (c *Infinite) whole(held int, last end, unique, total int) int {
 	return held - held%c.engineTokens
 }
 
-// Answered remembers what the server has made behind a prompt: from now on it holds the first tokens of a text that
+// Answered remembers what the server has made behind a prompt. From now on it holds the first tokens of a text that
 // blocks begin, of which the prompt is the beginning.
 func (c *Infinite) Answered(blocks []uint64, tokens int) {
 	c.remember(blocks, tokens)

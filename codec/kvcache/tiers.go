@@ -131,7 +131,7 @@ func (r *References) nextUses() []int64 {
 type tier interface {
 	has(block uint32) bool
 	// use tells that a block is used, which the cache may keep or not. Of blocks with a rank, that of the least is let
-	// go first: the moment of the use, or how far away the next use is, below 0.
+	// go first. A rank is the moment of the use, or how far away the next use is, below 0.
 	use(block uint32, rank int64)
 }
 

@@ -144,8 +144,8 @@ func (t *Text) distinct() (all [][]string) {
 	return all
 }
 
-// AppendWords adds every word once, separated by spaces and led by one that may come first: Words() + 1 tokens, by
-// which a server is asked whether each word is a single token there.
+// AppendWords adds every word once, separated by spaces and led by one that may come first. By these Words() + 1 tokens
+// a server is asked whether each word is a single token there.
 func (t *Text) AppendWords(dst []byte) []byte {
 	dst = append(dst, t.first[0]...)
 	for _, list := range t.distinct() {

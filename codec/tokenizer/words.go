@@ -298,9 +298,9 @@ func (c *chooser) runIsExact(run []string) bool {
 
 // dropCrossing makes sure that no piece of the vocabulary reaches from one word into the next. A pre-tokenizer that
 // cuts between words does so for all of them. Without one ("▁of▁the" in a SentencePiece vocabulary) a piece could cross
-// a space between two chosen words. Then one of its sides is dropped, whichever has the fewest words: a word in its
-// middle, the words that end as it begins, or those that begin as it ends. What is left cannot be joined: whatever a
-// merge or a search makes is a piece.
+// a space between two chosen words. Then one of its sides is dropped, whichever has the fewest words. A side is a word
+// in its middle, the words that end as it begins, or those that begin as it ends. What is left cannot be joined:
+// whatever a merge or a search makes is a piece.
 func (c *chooser) dropCrossing() {
 	space, apart := c.space()
 	if apart {

@@ -178,8 +178,8 @@ func (c *columns) request(name string) int32 {
 	return n
 }
 
-// addTo appends the value of a row behind n others to a column that begins with the first row that has a value in it;
-// none is the value of rows that have none.
+// addTo appends the value of a row behind n others to a column. The column begins with the first row that has a value
+// in it; none is the value of other rows.
 func addTo[T comparable](column *[]T, value T, n int, none T) {
 	if *column == nil {
 		if value == none {

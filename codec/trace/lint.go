@@ -198,10 +198,10 @@ const (
 	// 41 million.
 	maxTokenRate = 10_000_000
 	fastRows     = 100
-	// The unit is doubted in a note where another one is as likely: from doubtRows rows on, above doubtRate requests or
-	// doubtTokenRate input tokens a second, which in seconds are a request in 10 s or 200 tokens a second; and if a
-	// unit of seconds makes one request in doubtGap, which in milliseconds are 100 a second, or of fewer than slowRows
-	// one in maxMeanGap.
+	// The unit is doubted in a note where another one is as likely, from doubtRows rows on. It is doubted above
+	// doubtRate requests or doubtTokenRate input tokens a second. In seconds these are a request in 10 s or 200 tokens
+	// a second. A unit of seconds is doubted if it makes one request in doubtGap, which in milliseconds are 100 a
+	// second. So is one that makes of fewer than slowRows rows one in maxMeanGap.
 	doubtRows      = 5
 	doubtRate      = 100
 	doubtTokenRate = 200_000

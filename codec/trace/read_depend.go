@@ -214,9 +214,9 @@ func (l *loader) dependsOn(on int32) (row int32, name string) {
 }
 
 // derive finds the instants of rows that have none but a bound or dependencies, if any row has an instant or a bound
-// above 0: the latest of the bound and of the triggers, each with its delay. A request that is not known to have taken
-// any time took none. It finds the depths of rows that have none, -1, too: a sub-agent is one below the request that
-// began it, and the other rows of its conversation are where it is.
+// above 0. An instant is the latest of the bound and of the triggers, each with its delay. A request that is not known
+// to have taken any time took none. It finds the depths of rows that have none, -1, too. A sub-agent is one below the
+// request that began it, and the other rows of its conversation are where it is.
 func (l *loader) derive() {
 	took := l.TookNS
 	bounds := l.NotBeforeNS
@@ -260,8 +260,8 @@ func (l *loader) derive() {
 	}
 }
 
-// settleDependencies makes faults of rows that came before what they depend on, and has rows that depended on one that
-// is left out depend on what that one depended on. Rows have their numbers in the file from here on.
+// settleDependencies makes faults of rows that came before what they depend on. Rows that depended on one that is left
+// out then depend on what that one depended on. Rows have their numbers in the file from here on.
 func (l *loader) settleDependencies() error {
 	d := l.dependencies
 	if d == nil {

@@ -16,7 +16,7 @@ import (
 const maxKeysShown = 12
 
 // detect finds the format by the keys of the first rows, or by the head of a CSV file. The formats share most keys, so
-// the first format in the list of which some row has every required key wins; Bailian, which needs chat_id as well,
+// the first format in the list wins of which some row has every required key. Bailian, which needs chat_id as well,
 // comes before Mooncake.
 func detect(
 	known []*formats.Format, name string, lines []heldLine, renamed map[string]string,

@@ -144,8 +144,8 @@ func (d *document) lineAt(i int) int {
 	return d.line
 }
 
-// objects calls take with each value of the list under the format's key, or of the document where that is the list
-// itself, or else with each of the document's values.
+// objects calls take with each value of the list under the format's key. Without a key it takes the values of the
+// document, if that is a list, or else of each value in it.
 func (d *document) objects(s *rows.Scanner, f *formats.Format, take func(object []byte, line int)) error {
 	each := func(_ int, value []byte) error {
 		take(value, d.lineAt(s.At-len(value)))

@@ -51,8 +51,8 @@ type Trace struct {
 	ArrivalNS    []int64 // ns since the first selected request, ascending; equal instants keep file order
 	InputTokens  []int32 // tokens of the whole prompt, at least 1; 0 if the file has no number, as verbatim rows may
 	OutputTokens []int32 // tokens to generate, at least 1; 0 likewise
-	// place in the file, or in the files one after the other, from 0; blank lines and a CSV head take no number, bad
-	// rows do
+	// place in the file, or in the files one after the other, from 0. Bad rows take a number, blank lines and a CSV
+	// head do not
 	Row []int32
 	// which of several copies of a row a request is, 0 the recorded one; nil where there are no copies, see Copies
 	Clone []int32
@@ -116,8 +116,8 @@ func (t *Trace) Blocks(i int) []uint64 {
 	return t.ids.Row(i)
 }
 
-// AnswerBlocks returns the ids of the whole blocks of request i's prompt and answer that end in the answer, as far as
-// the file has them. The slice aliases the trace and must not be changed.
+// AnswerBlocks returns the ids of whole blocks of request i's prompt and answer. They are those that end in the answer,
+// as far as the file has them. The slice aliases the trace and must not be changed.
 func (t *Trace) AnswerBlocks(i int) []uint64 {
 	if t.answerIDs == nil {
 		return nil

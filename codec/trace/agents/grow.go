@@ -7,16 +7,16 @@ import (
 	"github.com/fastreplay/fastreplay/codec/trace/lists"
 )
 
-// Growth is how a prompt grew of which a trace has only the length: each prompt of a conversation is the one before,
-// the answer to that and new tokens. So the conversation is one stream of tokens, and a prompt is its beginning.
-// Block ids that say so are made for whole blocks; what is left of a prompt is unique to it.
+// Growth is how a prompt grew of which a trace has only the length. Each prompt of a conversation is the one before,
+// the answer to that and new tokens. So the conversation is one stream of tokens, and a prompt is its beginning. Block
+// ids that say so are made for whole blocks; what is left of a prompt is unique to it.
 //
 // Where the trace says how many tokens were kept, that many are. Else all of the prompt before are, as far as they fit,
-// if the prompt is at least as long as that one. If it is shorter, the conversation was rewritten (compacted, cut, or
-// its reasoning left out): then it keeps the tokens that the recorded server found in its cache. Those are no measure
-// of what a longer prompt keeps. A server's cache may forget, and a prompt is not rewritten for that: TraceLab's own
-// analysis does not count a smaller cached prefix as compaction either
-// (https://github.com/uw-syfi/TraceLab, artifacts/session/session_token_steps).
+// if the prompt is at least as long as that one. If it is shorter, the conversation was rewritten: compacted, cut, or
+// its reasoning left out. Then it keeps the tokens that the recorded server found in its cache. Those are no measure of
+// what a longer prompt keeps. A server's cache may forget, and a prompt is not rewritten for that: TraceLab's own
+// analysis does not count a smaller cached prefix as compaction either (https://github.com/uw-syfi/TraceLab,
+// artifacts/session/session_token_steps).
 //
 // A conversation's first prompt has nothing before it. What of it was cached is the beginning of other conversations
 // (a system prompt, tools). So first prompts of one head have as many tokens in common as were cached of both.

@@ -72,8 +72,8 @@ type Links struct {
 // which.
 //
 // A request follows that one of its agent's chains with which it shares the longest prefix. If the last request of that
-// chain is still in flight, or if nothing is shared, it begins a chain of its own, and see causeOf for when. Where
-// prompts have no ids, it follows all that had ended, as far as no other stands between.
+// chain is still in flight, or if nothing is shared, it begins a chain of its own. See causeOf for when. Where prompts
+// have no ids, it follows all that had ended, as far as no other stands between.
 //
 // A sub-agent begins as a chain does. The first request of the parent after the sub-agent's end waits for the last
 // request of each of the sub-agent's chains. If there is none, the sub-agent runs in the background.
@@ -106,8 +106,8 @@ type linker struct {
 	err         error
 }
 
-// lastCalls are the requests of an agent for which its parent waits: the ends of its own chains, and of those of
-// sub-agents for whose end it did not wait itself.
+// lastCalls are the requests of an agent for which its parent waits. They end its own chains, and those of sub-agents
+// for whose end it did not wait itself.
 type lastCalls struct {
 	own   []int32
 	inner []*lastCalls
@@ -271,7 +271,7 @@ func (l *linker) latestEnded(w *sweep, begun int, at int64) []int32 {
 }
 
 // cause is the place of the request after which another one seems to have begun, and whether after its end or its
-// dispatch; the place is None if there is none.
+// dispatch. The place is None if there is none.
 type cause struct {
 	place   int
 	trigger Trigger
@@ -326,8 +326,8 @@ func (l *linker) endsLater(calls []int32, a, b int) int {
 	return a
 }
 
-// choose is the cause at an instant: of requests the one that had ended last, or the latest in flight if that end is
-// long ago. The two are places; None is none.
+// choose is the cause at an instant. It is the request that had ended last, or the latest in flight if that end is long
+// ago. The two are places; None is none.
 func (l *linker) choose(calls []int32, ended, flying int, at int64) cause {
 	if flying >= 0 && (ended < 0 || at-l.endNS(calls[ended]) > SpawnTolerance) {
 		return cause{flying, OnDispatch}
@@ -356,8 +356,8 @@ func (c *chains) begin(l *linker, i int32) {
 	c.tails = append(c.tails, i)
 }
 
-// follow has a request wait for the last one of one of the chains so far, and become the last one of that or of a new
-// one.
+// follow has a request wait for the last one of one of the chains so far. The request becomes the last one of that
+// chain or of a new one.
 func (l *linker) follow(c *chains, i int32) {
 	call := &l.calls[i]
 	best := None
@@ -386,8 +386,8 @@ func (l *linker) follow(c *chains, i int32) {
 	c.tails[best] = i
 }
 
-// causeOf is the cause among some requests: of those that had just ended the last, else of those in flight the latest,
-// else of all that had ended the last.
+// causeOf is the cause among some requests. It is the last of those that had just ended, else the latest of those in
+// flight, else the last of all that had ended.
 func (l *linker) causeOf(calls []int32, at int64) cause {
 	ended := None
 	flying := None
@@ -415,8 +415,8 @@ func (l *linker) inFlight(i int32, at int64) bool {
 }
 
 // wait makes a request depend on others. A delay after an end counts from the last recorded end of all that the request
-// waits for, so that it leaves at its recorded instant if they take as long as recorded. If it is not known how long
-// one took, the request follows its end at once, and keeps the recorded distance from its dispatch.
+// waits for. So it leaves at its recorded instant if they take as long as recorded. If it is not known how long one
+// took, the request follows its end at once, and keeps the recorded distance from its dispatch.
 func (l *linker) wait(i int32, why Relation, t Trigger, on ...int32) {
 	if l.err != nil {
 		return

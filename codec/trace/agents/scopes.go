@@ -1,6 +1,6 @@
 package agents
 
-// Scopes makes block ids that are local to a scope, such as a job, differ from those of all others: they are numbered
+// Scopes makes block ids that are local to a scope, such as a job, differ from those of all others. They are numbered
 // anew in order of first appearance. The zero value has no scopes yet.
 type Scopes struct {
 	numbers map[string]map[uint64]uint64 // of scopes

@@ -9,9 +9,9 @@ import (
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
 
-// setAnswer notes what is known of the answer to a request: its text, and the numbers of tokens as the server told
-// them, in it or in objects beside it. Value is the body of a response, a string with one, or the events of a streamed
-// one. It reports whether the request failed. Of what is not there nothing is noted.
+// setAnswer notes what is known of the answer to a request. That is its text, and the numbers of tokens as the server
+// told them, in it or in objects beside it. Value is the body of a response, a string with one, or the events of a
+// streamed one. It reports whether the request failed. Of what is not there nothing is noted.
 func (b *Batch) setAnswer(r *row, value []byte, beside ...object) (failed bool) {
 	var a answer
 	for _, text := range eventsOf(value) {

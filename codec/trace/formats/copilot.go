@@ -20,7 +20,8 @@ import (
 //
 // as https://github.com/Azure/AzurePublicDataset (analysis/GitHubCopilotCodingAgents/schema.json) describes. There is
 // no text. What a prompt has in common with an earlier one of its session and model is the messages with which both
-// begin: those of equal type, role, place and length. It has no less in common than the server found in its cache.
+// begin. Such messages have equal type, role, place and length. It has no less in common than the server found in its
+// cache.
 //
 // A call whose messages go on from all of an earlier one's is the next of the same conversation. So is one that keeps
 // fewer, if no other call goes on from that one: its history was compacted. All else is another agent.

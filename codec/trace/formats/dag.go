@@ -16,7 +16,7 @@ import (
 //	"forks":["b",{"child":"c","background":true}],"spawns":["d",{"children":["e","f"],"join_at":3}]}]}
 //
 // as https://github.com/ai-dynamo/aiperf (docs/benchmark-modes/dag.md) describes. Each turn is a request, with what was
-// said before. A conversation that no other names is a job. One that is forked goes on from all that was said; one that
+// said before. A conversation that no other names is a job. One that is forked goes on from all that was said. One that
 // is spawned begins anew, and the turn join_at (usually the next) waits for its end. It may be spawned several times.
 // Delays are milliseconds since what a turn waits for. There are no timestamps.
 func dagJSONL() *Format {
@@ -158,9 +158,8 @@ type dagStart struct {
 	depth   int32
 }
 
-// A conversation can be spawned by many, each of which may be spawned by many, and all that was said before is said
-// again where one forks. So a file of 5 kB can describe any number of requests. These bound those that do not stand in
-// it.
+// A conversation can be spawned by many, each of which may be spawned by many. All that was said before is said again
+// where one forks. So a file of 5 kB can describe any number of requests. These bound those that do not stand in it.
 const (
 	mostDAGRequests = 1 << 16
 	mostDAGBytes    = 1 << 28

@@ -32,9 +32,9 @@ const (
 // beside them on the file's clock; of one without dependencies it is the instant. recorded_api_time_ms is how long it
 // took.
 //
-// Keys of fastreplay's own keep what Dynamo has no place for: timestamp, ttft_ms, cached_tokens, depth, what is
-// verbatim as in Mooncake's rows, "recorded":false beside a delay that was not recorded, and "hash_id_scope":"global"
-// where jobs have blocks in common.
+// Keys of fastreplay's own keep what Dynamo has no place for: timestamp, ttft_ms, cached_tokens, depth, and what is
+// verbatim, as in Mooncake's rows. "recorded":false stands beside a delay that was not recorded, and "hash_id_scope" is
+// "global" where jobs have blocks in common.
 func agenticMooncake() *Format {
 	a := &agenticFile{}
 	names := mooncake().Names

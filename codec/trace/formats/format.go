@@ -2,7 +2,7 @@
 // for one whose objects are not rows, a [Writer] for one that is written too.
 //
 // It owns what is peculiar to a format, and knows nothing of how rows are kept, selected and judged: that is
-// codec/trace. A Format holds what its importer and its writer remember of a file, so it is for one load or one file
+// codec/trace. A Format holds what its importer and its writer remember of a file. So it is for one load or one file
 // that is written, and for one goroutine.
 package formats
 
@@ -57,8 +57,7 @@ type Importer struct {
 	Read      func(b *Batch, text []byte) // makes the rows of an object
 	End       func(b *Batch)              // makes rows after the last object of a file; nil = it has none
 	Documents bool                        // a file may be one such object over many lines, or several
-	// key of the list of objects that a file is, where it is one JSON document; "" = it has an object a line, or is a
-	// list
+	// key of the list of objects in a file that is one JSON document; "" = a file has an object a line, or is a list
 	ListKey string
 }
 

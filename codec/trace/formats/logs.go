@@ -175,8 +175,8 @@ func setTimes(r *row, o object) {
 	}
 }
 
-// instantOf is the instant under the first of some keys that is there: a date, or a number of seconds, ms, µs or ns
-// since 1970, by its size.
+// instantOf is the instant under the first of some keys that is there. It is a date, or a number of seconds, ms, µs or
+// ns since 1970, by its size.
 func instantOf(o object, keys ...string) int64 {
 	for _, key := range keys {
 		value := o.Value(key)

@@ -29,7 +29,7 @@ type SubAgents struct {
 // Nested is an agent of a job with its sub-agents, as a file nests them. The instants of a sub-agent and of its
 // requests are as they stand there, until Place.
 //
-// Whether they are absolute or relative is one decision for all that is read, since one tool recorded it: Shown says
+// Whether they are absolute or relative is one decision for all that is read, since one tool recorded it. Shown says
 // what the times of each sub-agent show, and few of them show it alone.
 type Nested struct {
 	agent  *agents.Node
@@ -76,7 +76,7 @@ func (n *Nested) Shown(calls []agents.Call, by map[Basis][]int32) {
 	}
 }
 
-// fits is how well the requests of a sub-agent lie behind its begin: 0 = not, 1 = they do, 2 = the first one does so
+// fits is how well the requests of a sub-agent lie behind its begin. 0 = not, 1 = they do, 2 = the first one does so
 // soon, as a sub-agent's does.
 func (s *Nested) fits(own times, begin int64) int {
 	const late = agents.SpawnTolerance + wekaClockSkewNS

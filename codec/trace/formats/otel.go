@@ -33,7 +33,7 @@ func otel() *Format {
 	})
 }
 
-// readSpans takes the spans of an object, or of the objects under some keys in it; those under later ones may stand in
+// readSpans takes the spans of an object, or of the objects under some keys in it. Those under later keys may stand in
 // those under earlier ones.
 func readSpans(out *Batch, o object, within ...string) {
 	for n, key := range within {

@@ -13,8 +13,8 @@ import (
 //	 "timestamp":"2026-06-01T05:40:50.938Z"},…],"tools":[…]}
 //
 // as https://github.com/uw-syfi/TraceLab (skills/coding-trace-normalize) describes. A request was sent at the last
-// event of its input that comes before its answer, and the answer ended with the last event of it. Output tokens hold
-// those of reasoning. prefix_tokens are those that the provider found in its cache. Rounds are taken in order of time:
+// event of its input that comes before its answer. The answer ended with the last event of it. Output tokens hold those
+// of reasoning. prefix_tokens are those that the provider found in its cache. Rounds are taken in order of time:
 // (session_id, round_index) is not unique.
 func traceLab() *Format {
 	return counted("tracelab", rows.Names{

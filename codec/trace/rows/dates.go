@@ -36,8 +36,8 @@ func InstantOf(name string, cell []byte) (int64, error) {
 }
 
 // parseDate reads a date as RFC 3339 writes it, or with a space for the T, or without a zone, which means UTC. Digits
-// beyond the ns are cut off. It asks [time.Parse] for RFC 3339 alone, which has a fast way for that, and refuses what
-// is lenient beyond it: hours of one digit, a comma before the fraction, zones of 60 minutes.
+// beyond the ns are cut off. It asks [time.Parse] for RFC 3339 alone, which has a fast way for that. It refuses what is
+// lenient beyond it: hours of one digit, a comma before the fraction, zones of 60 minutes.
 func parseDate(b []byte) (t time.Time, ok bool) {
 	date := append(make([]byte, 0, 40), b...)
 	n := len(date)

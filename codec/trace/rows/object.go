@@ -11,8 +11,8 @@ import (
 	"github.com/fastreplay/fastreplay/codec/trace/agents"
 )
 
-// Object is an object in a line, taken apart. Its methods note what is wrong with a value and then return none: the
-// first fault of a line counts, so a reader goes on and asks ok only where it must not.
+// Object is an object in a line, taken apart. Its methods note what is wrong with a value and then return none. The
+// first fault of a line counts, so a reader goes on and asks OK only where it must not.
 type Object struct {
 	Text    []byte // as it stands
 	Members []Member
@@ -280,8 +280,8 @@ func (o Object) Item(key string, value []byte) Object {
 	return o.With(key, value)
 }
 
-// Names is the text under a key, or the texts of the list there, which need not be there; why is what each is needed
-// for.
+// Names is the text under a key, or the texts of the list there. The key need not be there; why is what each text is
+// needed for.
 func (o Object) Names(key, why string) (names []string) {
 	if value := o.Value(key); value != nil && value[0] == '"' {
 		return []string{o.Name(key, why)}
