@@ -53,30 +53,18 @@ func TestGateOnGoodput(t *testing.T) {
 	}
 }
 
-// TestEmptyServer: a variable of the shell that is not set makes no demo, with or without an objective.
+// TestEmptyServer: a variable of the shell that is not set makes no demo. testdata/refused.txt has the command lines.
 func TestEmptyServer(t *testing.T) {
-	for want, lines := range map[string][][]string{
-		"--url is empty": {
-			{"--url", ""}, {"--url="}, {"-u", " "}, {"--url", "a:1,"}, {"--url", "a:1", "--url", ""}, {"--dry-run", "--url", ""}, {"--base-url", ""},
-			{"--config", configFile(t, "url: ''\n")}, {"--config", configFile(t, "url: [a:1, '']\n")},
-		},
-		"--url takes --quiet as its value": {{"--url", "--quiet"}},
-		"--targets is empty":               {{"--targets", ""}},
-		"--endpoint is empty":              {{"--endpoint", ""}},
-		"--config is empty":                {{"--config", ""}},
-		"--host is empty":                  {{"--host", ""}, {"--host", "", "--port", "8000"}, {"--config", configFile(t, "host: ''\n")}},
-		"--port is empty":                  {{"--port", ""}, {"--host", "h", "--port", ""}},
-		"url has no value":                 {{"--config", configFile(t, "url:\n")}, {"--config", configFile(t, "url: []\n")}},
-		"require has no value":             {{"--url", "a:1", "--config", configFile(t, "require: []\n")}},
+	for text, want := range map[string]string{
+		"url: ''": "--url is empty", "url: [a:1, '']": "--url is empty", "host: ''": "--host is empty", "url:": "url has no value", "url: []": "url has no value",
+		"require: []": "require has no value",
 	} {
-		for _, args := range lines {
-			_, _, err := typed(append([]string{"x.jsonl"}, args...)...)
-			expect.Error(t, err, want, args)
-		}
+		_, _, err := typed("x.jsonl", "--config", configFile(t, text+"\n"))
+		expect.Error(t, err, want, text)
 	}
-	code, said := runLine(t, "capacity --trace x.jsonl --slo ttft.p95<1s --url=")
-	if code != exitUsage || !strings.Contains(said, "fastreplay: --url is empty") {
-		t.Errorf("capacity: exit code %d, %s", code, said)
+	for flag, want := range map[string]string{"--url= ": "--url is empty", "--base-url=": "--url is empty", "--endpoint=": "--endpoint is empty"} {
+		_, _, err := typed("x.jsonl", flag)
+		expect.Error(t, err, want, flag)
 	}
 }
 

@@ -18,16 +18,14 @@ func TestShardFlags(t *testing.T) {
 		"--url a --start-at SOON --shard 1/2": "",
 		"--url a --shard 0/1":                 "",
 		"--start-at SOON --shard 0/2":         "a server that all of them reach",
-		"--url a --shard 0/2":                 "say when all shards begin",
 		"--url a --start-at SOON --shard 0/4 --concurrency 3":                       "want at least 4",
 		"--url a --start-at SOON --shard 0/2 --sessions think --idle-cap system=1s": "what others have in flight",
-		"--start-barrier dir":                                     "say which one this is, with --shard",
-		"--url a --start-barrier dir --shard 1/2":                 "",
-		"--url a --start-barrier dir --shard 1/2 --start-at SOON": "give one of them",
-		"--start-at SOON":                                         "",
-		"--start-at OVER":                                         "the run was ready 10",
-		"--url a --start-at OVER --shard 3/16":                    "shard 3 was ready 10",
-		"--start-at OVER --late-start join":                       "",
+		"--url a --start-barrier dir --shard 1/2":                                   "",
+		"--url a --start-barrier dir --shard 1/2 --start-at SOON":                   "give one of them",
+		"--start-at SOON":                      "",
+		"--start-at OVER":                      "the run was ready 10",
+		"--url a --start-at OVER --shard 3/16": "shard 3 was ready 10",
+		"--start-at OVER --late-start join":    "",
 	} {
 		_, err := given(t, moments.Replace("trace.jsonl --warmup 5 "+line))
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
