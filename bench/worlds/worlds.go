@@ -23,7 +23,7 @@ type Request struct {
 
 // World makes runs. Two runs of one seed replay one trace.
 type World struct {
-	Name, About string
+	Name string
 
 	Pass   int                        // the trace is so many requests, and then begins again with other content; 0: all
 	Turns  int                        // of each conversation; 0 and 1: a request is a conversation of its own

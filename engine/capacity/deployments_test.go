@@ -133,35 +133,41 @@ func deployments() []deployment {
 	wave := func(depth, period float64) func(at float64) float64 {
 		return func(at float64) float64 { return 2 - 2*depth*math.Cos(2*math.Pi*at/period) }
 	}
-	of := func(name, about string, requests int, change func(w *worlds.World)) deployment {
+	of := func(name string, requests int, change func(w *worlds.World)) deployment {
 		w := steady
-		w.Name, w.About = name, about
+		w.Name = name
 		change(&w)
 		return deployment{w, requests}
 	}
 	return []deployment{
-		of("stationary", "M/M/8 for an hour", 7200, func(*worlds.World) {}),
-		of("short", "M/M/8 for 150 s", 300, func(*worlds.World) {}),
-		of("day", "2 h, 0.4 times the mean at first, then 1.6", 14400, func(w *worlds.World) { w.Rate = wave(0.6, 7200) }),
-		of("bursts", "half the mean and 1.5 times, every 5 min", 7200, func(w *worlds.World) {
+		of("stationary", 7200, func(*worlds.World) {}),                       // M/M/8 for an hour
+		of("short", 300, func(*worlds.World) {}),                             // M/M/8 for 150 s
+		of("day", 14400, func(w *worlds.World) { w.Rate = wave(0.6, 7200) }), // 2 h, 0.4 times the mean at first, then 1.6
+		// half the mean and 1.5 times, every 5 min
+		of("bursts", 7200, func(w *worlds.World) {
 			w.Rate = func(at float64) float64 { return 1 + 2*math.Round(math.Mod(at/300, 1)) }
 		}),
-		of("probes", "each probe is 5 % off", 7200, func(w *worlds.World) { w.Once = []worlds.Effect{worlds.WholeRun(0.05)} }),
-		of("cold", "half as long again for 2 min", 7200, func(w *worlds.World) { w.Noise = append(w.Noise, worlds.Cold(120, 1.5)) }),
-		of("prefix cache", "conversations of 10 turns are forgotten after 10 s", 7200, func(w *worlds.World) {
+		of("probes", 7200, func(w *worlds.World) { w.Once = []worlds.Effect{worlds.WholeRun(0.05)} }), // each probe is 5 % off
+		of("cold", 7200, func(w *worlds.World) { w.Noise = append(w.Noise, worlds.Cold(120, 1.5)) }),  // half as long again for 2 min
+		// conversations of 10 turns are forgotten after 10 s
+		of("prefix cache", 7200, func(w *worlds.World) {
 			w.Turns, w.Noise = 10, append(w.Noise, worlds.Forget(10))
 		}),
-		of("collapse", "slower by 60 % from 16 waiting until 2 wait", 7200, func(w *worlds.World) {
+		// slower by 60 % from 16 waiting until 2 wait
+		of("collapse", 7200, func(w *worlds.World) {
 			w.Rules = []worlds.Rule{worlds.Collapse(16, 2, 1.6)}
 		}),
-		of("autoscaling", "6 slots, 12 a minute after 4 wait", 7200, func(w *worlds.World) {
+		// 6 slots, 12 a minute after 4 wait
+		of("autoscaling", 7200, func(w *worlds.World) {
 			w.Slots, w.Rules = 6, []worlds.Rule{worlds.Grow(4, 6, 60)}
 		}),
-		of("heavy tails", "answers whose tail falls as x^-1.8", 7200, func(w *worlds.World) {
+		// answers whose tail falls as x^-1.8
+		of("heavy tails", 7200, func(w *worlds.World) {
 			w.Answer = func(r *rand.Rand) float64 { return 0.8 / 1.8 * math.Pow(1-r.Float64(), -1/1.8) }
 		}),
-		of("pauses", "a stop of 10 s every 5 min", 7200, func(w *worlds.World) { w.Noise = append(w.Noise, worlds.Stalls(300, 10)) }),
-		of("timer", "60 more within 1 s, every 10 min", 7200, func(w *worlds.World) {
+		of("pauses", 7200, func(w *worlds.World) { w.Noise = append(w.Noise, worlds.Stalls(300, 10)) }), // a stop of 10 s every 5 min
+		// 60 more within 1 s, every 10 min
+		of("timer", 7200, func(w *worlds.World) {
 			w.Rate = func(at float64) float64 {
 				if math.Mod(at+300, 600) < 1 {
 					return 62
@@ -169,21 +175,25 @@ func deployments() []deployment {
 				return 1.9
 			}
 		}),
-		of("gc", "a stop of 500 ms every 10 s", 7200, func(w *worlds.World) { w.Noise = append(w.Noise, worlds.Stalls(10, 0.5)) }),
-		of("cron", "half as long again in the last 5 s of each minute", 7200, func(w *worlds.World) {
+		of("gc", 7200, func(w *worlds.World) { w.Noise = append(w.Noise, worlds.Stalls(10, 0.5)) }), // a stop of 500 ms every 10 s
+		// half as long again in the last 5 s of each minute
+		of("cron", 7200, func(w *worlds.World) {
 			w.Noise = append(w.Noise, worlds.Cron(60, 5, 1.5))
 		}),
-		of("restart", "10 s of failures every 15 min, half as long again for 1 min", 7200, func(w *worlds.World) {
+		// 10 s of failures every 15 min, half as long again for 1 min
+		of("restart", 7200, func(w *worlds.World) {
 			w.Noise = append(w.Noise, worlds.Restarts(900, 10, 60, 1.5))
 		}),
-		of("warm cache", "a TTFT of three times that falls within 2 min", 7200, func(w *worlds.World) {
+		// a TTFT of three times that falls within 2 min
+		of("warm cache", 7200, func(w *worlds.World) {
 			w.Noise = append(w.Noise, worlds.Warms(120, 3))
 		}),
-		of("starved", "the client stops for 2 s every minute", 7200, func(w *worlds.World) {
+		// the client stops for 2 s every minute
+		of("starved", 7200, func(w *worlds.World) {
 			w.Noise = append(w.Noise, worlds.Starve(60, 2))
 		}),
-		of("leak", "slower by 1 % every minute", 7200, func(w *worlds.World) { w.Noise = append(w.Noise, worlds.Leak(0.01)) }),
-		of("limit", "who finds 3 waiting is refused", 7200, func(w *worlds.World) { w.Rules = []worlds.Rule{worlds.Refuse(3)} }),
+		of("leak", 7200, func(w *worlds.World) { w.Noise = append(w.Noise, worlds.Leak(0.01)) }), // slower by 1 % every minute
+		of("limit", 7200, func(w *worlds.World) { w.Rules = []worlds.Rule{worlds.Refuse(3)} }),   // who finds 3 waiting is refused
 	}
 }
 

@@ -21,24 +21,29 @@ func (o order) at(seed uint64, place, n int, change float64) []worlds.Request {
 
 // orders returns the worlds of runs one behind the other.
 func orders() []order {
-	of := func(name, about string, factor func(runs int) float64) order {
-		w := worlds.World{Name: name, About: about, Noise: []worlds.Effect{worlds.LogNormal(0.1)}, Once: []worlds.Effect{worlds.WholeRun(0.003)}}
+	of := func(name string, factor func(runs int) float64) order {
+		w := worlds.World{Name: name, Noise: []worlds.Effect{worlds.LogNormal(0.1)}, Once: []worlds.Effect{worlds.WholeRun(0.003)}}
 		return order{w, func(runs int) worlds.Effect { return worlds.Step(0, factor(runs)) }}
 	}
 	return []order{
-		of("fresh", "each run is 0.3 % off", func(int) float64 { return 1 }),
-		of("leak", "each run is 1 % slower than the one before", func(runs int) float64 {
+		// each run is 0.3 % off
+		of("fresh", func(int) float64 { return 1 }),
+		// each run is 1 % slower than the one before
+		of("leak", func(runs int) float64 {
 			return 1 + 0.01*float64(runs)
 		}),
-		of("cold", "the first run takes half as long again", func(runs int) float64 {
+		// the first run takes half as long again
+		of("cold", func(runs int) float64 {
 			if runs == 0 {
 				return 1.5
 			}
 			return 1
 		}),
-		of("cools", "the first run takes half as long again, each after it half of the rest", func(runs int) float64 {
+		// the first run takes half as long again, each after it half of the rest
+		of("cools", func(runs int) float64 {
 			return 1 + 0.5/float64(int(1)<<runs)
 		}),
-		of("every other", "every second run is 2 % slower", func(runs int) float64 { return 1 + 0.02*float64(runs%2) }),
+		// every second run is 2 % slower
+		of("every other", func(runs int) float64 { return 1 + 0.02*float64(runs%2) }),
 	}
 }
