@@ -36,7 +36,8 @@ func (l *loader) linkAgents() error {
 			calls[i].TookNS = l.TookNS[i]
 		}
 	}
-	roots, of, err := l.nestedAgents(calls)
+	var of []*agents.Node // nil for nested agents
+	roots, err := l.nestedAgents(calls)
 	if roots == nil && err == nil {
 		roots, of, err = l.namedAgents(calls)
 	}

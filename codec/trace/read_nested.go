@@ -12,13 +12,13 @@ const maxOtherBasisPercent = 5
 
 // nestedAgents returns the first agents of jobs, nil where the files nest none. It decides what the times of their
 // sub-agents count from, and gives all calls instants of the job.
-func (l *loader) nestedAgents(calls []agents.Call) (roots, of []*agents.Node, err error) {
+func (l *loader) nestedAgents(calls []agents.Call) (roots []*agents.Node, err error) {
 	shown := map[Basis][]int32{}
 	for _, job := range l.nested {
 		job.Shown(calls, shown)
 	}
 	if err := l.settleBasis(shown); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	for _, job := range l.nested {
 		job.Place(calls, 0, &l.SubAgents)
@@ -27,7 +27,7 @@ func (l *loader) nestedAgents(calls []agents.Call) (roots, of []*agents.Node, er
 	for i := range calls {
 		l.ArrivalNS[i] = calls[i].BeganNS
 	}
-	return roots, nil, nil
+	return roots, nil
 }
 
 // settleBasis decides by which basis sub-agents show, and says why it may be wrong.
