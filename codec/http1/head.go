@@ -2,7 +2,6 @@ package http1
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 )
 
@@ -58,19 +57,15 @@ func (r *Response) headerLine(line []byte) {
 
 // contentLength takes digits only, and a repeated header only if it is the same (RFC 9112 §6.3).
 func (r *Response) contentLength(value []byte) {
-	n := int64(0)
-	for _, c := range value {
-		if !isDigit(c) || n > (math.MaxInt64-9)/10 {
-			r.fail(ErrBadLength, "not a length:", value)
-			return
-		}
-		n = n*10 + int64(c-'0')
-	}
-	if len(value) == 0 || (r.head.hasLength && n != r.head.length) {
+	n, err := strconv.ParseUint(string(value), 10, 63)
+	switch {
+	case len(value) == 0 || err == nil && r.head.hasLength && int64(n) != r.head.length:
 		r.fail(ErrBadLength, "empty, or another one before:", value)
-		return
+	case err != nil:
+		r.fail(ErrBadLength, "not a length:", value)
+	default:
+		r.head.length, r.head.hasLength = int64(n), true
 	}
-	r.head.length, r.head.hasLength = n, true
 }
 
 // contentEncoding accepts gzip (RFC 9110 §8.4.1.3 makes x-gzip its equal). Requests never ask for anything else.

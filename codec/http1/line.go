@@ -28,11 +28,7 @@ func (r *Response) scanLine(p []byte) int {
 		r.line = append(r.line, line...)
 		line, r.line = r.line, r.line[:0]
 	}
-	crlf := len(line) > 0 && line[len(line)-1] == '\r'
-	if crlf {
-		line = line[:len(line)-1]
-	}
-	r.onLine(line, crlf)
+	r.onLine(bytes.CutSuffix(line, []byte("\r")))
 	return n
 }
 
@@ -173,20 +169,9 @@ func hasElement(list []byte, lower string) bool {
 // trim removes optional white space (RFC 9110 §5.6.3).
 func trim(b []byte) []byte { return bytes.Trim(b, " \t") }
 
-// equalFold compares with a lower-case ASCII string.
+// equalFold compares with a lower-case ASCII string. Letters beyond ASCII that fold to one within have more bytes.
 func equalFold(b []byte, lower string) bool {
-	if len(b) != len(lower) {
-		return false
-	}
-	for i, c := range b {
-		if 'A' <= c && c <= 'Z' {
-			c |= 0x20
-		}
-		if c != lower[i] {
-			return false
-		}
-	}
-	return true
+	return len(b) == len(lower) && bytes.EqualFold(b, []byte(lower))
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }

@@ -160,12 +160,9 @@ func (f *Fleet) Give(i, instance int) (held int) {
 	return held
 }
 
-// whole returns what a server uses of prompt i if it holds so many tokens. It uses whole blocks, and not the last
-// token, which has to be computed.
+// whole returns what a server uses of prompt i if it holds so many tokens.
 func (f *Fleet) whole(i, tokens int) int {
-	total := int(f.prompts.ends[i].total)
-	tokens = max(0, min(tokens, total-1))
-	return tokens - tokens%f.engineTokens
+	return usable(tokens, int(f.prompts.ends[i].total), f.engineTokens)
 }
 
 // shared is how many tokens at the front of prompt i an instance holds.

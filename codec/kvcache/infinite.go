@@ -87,8 +87,14 @@ func (c *Infinite) whole(held int, last end, unique, total int) int {
 	if !c.started {
 		return 0
 	}
-	held = max(0, min(held, total-1))
-	return held - held%c.engineTokens
+	return usable(held, total, c.engineTokens)
+}
+
+// usable returns what a server uses of a prompt of which it holds so many tokens. It uses whole blocks, and not the
+// last token, which has to be computed.
+func usable(held, total, engineTokens int) int {
+	held = clamp(held, total-1)
+	return held - held%engineTokens
 }
 
 // Answered remembers what the server has made behind a prompt. From now on it holds the first tokens of a text that

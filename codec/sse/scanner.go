@@ -178,22 +178,12 @@ func (s *Scanner) onLine(line []byte) bool {
 
 // dataValue returns the value of a data field.
 func dataValue(line []byte) (value []byte, ok bool) {
-	const field = "data"
-	if len(line) < len(field) || string(line[:len(field)]) != field {
-		return nil, false
+	value, ok = bytes.CutPrefix(line, []byte("data"))
+	if !ok || len(value) == 0 {
+		return value, ok
 	}
-	value = line[len(field):]
-	if len(value) == 0 {
-		return value, true
-	}
-	if value[0] != ':' {
-		return nil, false
-	}
-	value = value[1:]
-	if len(value) > 0 && value[0] == ' ' {
-		value = value[1:]
-	}
-	return value, true
+	value, ok = bytes.CutPrefix(value, []byte(":"))
+	return bytes.TrimPrefix(value, []byte(" ")), ok
 }
 
 // add appends a data line to the event.
