@@ -157,9 +157,9 @@ func splitHeader(line []byte) (name, value []byte, ok bool) {
 }
 
 // hasElement reports whether a comma-separated list has the element, in any case.
-func hasElement(list []byte, lower string) bool {
+func hasElement(list []byte, ascii string) bool {
 	for element := range bytes.SplitSeq(list, []byte(",")) {
-		if equalFold(trim(element), lower) {
+		if equalFold(trim(element), ascii) {
 			return true
 		}
 	}
@@ -169,9 +169,9 @@ func hasElement(list []byte, lower string) bool {
 // trim removes optional white space (RFC 9110 §5.6.3).
 func trim(b []byte) []byte { return bytes.Trim(b, " \t") }
 
-// equalFold compares with a lower-case ASCII string. Letters beyond ASCII that fold to one within have more bytes.
-func equalFold(b []byte, lower string) bool {
-	return len(b) == len(lower) && bytes.EqualFold(b, []byte(lower))
+// equalFold compares with an ASCII string. Letters beyond ASCII that fold to one within have more bytes.
+func equalFold(b []byte, ascii string) bool {
+	return len(b) == len(ascii) && bytes.EqualFold(b, []byte(ascii))
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }

@@ -10,7 +10,6 @@ package http1
 import (
 	"errors"
 	"fmt"
-	"strings"
 )
 
 // MaxHeadBytes bounds a response head, interim heads included, and separately the trailers. Servers keep theirs far
@@ -132,7 +131,7 @@ func (r *Response) EOF() error {
 
 // keptHeader is a header whose value outlives the bytes it came in.
 type keptHeader struct {
-	lower string
+	name  string
 	value []byte
 	set   bool
 }
@@ -144,7 +143,7 @@ func (k *keptHeader) clear() { k.value, k.set = k.value[:0], false }
 func (r *Response) Keep(names ...string) {
 	r.kept = r.kept[:0]
 	for _, name := range names {
-		r.kept = append(r.kept, keptHeader{lower: strings.ToLower(name)})
+		r.kept = append(r.kept, keptHeader{name: name})
 	}
 }
 
@@ -159,7 +158,7 @@ func (r *Response) Kept(i int) []byte {
 
 func (r *Response) keep(name, value []byte) {
 	for i := range r.kept {
-		if k := &r.kept[i]; !k.set && equalFold(name, k.lower) {
+		if k := &r.kept[i]; !k.set && equalFold(name, k.name) {
 			k.value, k.set = append(k.value, value...), true
 		}
 	}
