@@ -63,7 +63,7 @@ func TestManualIsFresh(t *testing.T) {
 			t.Errorf("cmd/fastreplay/%s is stale: run `go generate ./cmd/fastreplay`", file)
 		}
 	}
-	want := []string{"names aiperf", "names replayer", "names vllm others", "names profile", "noted", "refused", "quirks", "notes"}
+	want := []string{"names aiperf", "names replayer", "names vllm others", "names profile", "noted", "refused", "quirks", "notes", "latencies bounded", "latencies run"}
 	for _, c := range commands()[1:] {
 		if !slices.Contains([]string{"profile", "version", "status"}, c.Name()) {
 			want = append(want, "flags "+c.Name())
@@ -100,6 +100,8 @@ func generate(t *testing.T, name string) string {
 		return nameTable(strings.Fields(of)...)
 	case "notes":
 		return noteTable(t)
+	case "latencies":
+		return latencyList(of)
 	case "quirks":
 		return quirkTable("quirk")
 	case "noted":
@@ -109,6 +111,18 @@ func generate(t *testing.T, name string) string {
 	}
 	t.Fatalf("the manual wants the part %q, which nothing makes", name)
 	return ""
+}
+
+// latencyList has the keys of the latencies that comparisons and capacities take, or of all that a run has.
+func latencyList(of string) string {
+	var keys []string
+	for _, l := range metrics.LatenciesIn[metrics.RunLatencies]() {
+		if of == "run" || metrics.Latencies()[l].Bounded {
+			keys = append(keys, "`"+metrics.Latencies()[l].Key+"`")
+		}
+	}
+	last := len(keys) - 1
+	return strings.Join(keys[:last], ", ") + " and " + keys[last] + "\n"
 }
 
 // noteTable lists the codes of notes with what they say, from the calls that tell them. No two kinds have one code.

@@ -269,7 +269,7 @@ func (s *Search) Answer() Answer {
 			hard = nil
 		}
 		if a.Doubt == "" {
-			a.Doubt = cmp.Or(s.hangsOnOne(c), c.Part.missedWords())
+			a.Doubt = cmp.Or(slows(c), s.hangsOnOne(c), c.Part.missedWords())
 		}
 		if easy != nil && s.logLoad(c.Load) < s.logLoad(*easy) {
 			easy = &c.Load

@@ -106,6 +106,59 @@ func doubt(c *Outcome) (why string, warmer bool) {
 	return "", false
 }
 
+// slows says that the servers got slower while a confirmation lasted: that each token took ever longer, as no queue makes
+// it, and by more than the requests beside it explain. "" if they did not.
+func slows(c *Outcome) string {
+	n := len(c.Slices)
+	if n < 2*parts {
+		return ""
+	}
+	took := make([]float64, parts) // for a token
+	beside := make([]float64, parts)
+	came := make([]float64, parts)
+	for i := range took {
+		var sum, timed float64
+		for _, s := range c.Slices[i*n/parts : (i+1)*n/parts] {
+			sum += s.TPOTMS
+			timed += float64(s.Timed)
+			beside[i] += s.InFlight
+			came[i] += float64(s.Requests)
+		}
+		if timed == 0 {
+			return ""
+		}
+		took[i] = sum / timed
+	}
+	// what more requests beside it cost a token, by neighbours, whose differences hold nothing of a slow change
+	var across, along float64
+	for i := range parts - 1 {
+		step := beside[i+1] - beside[i]
+		across += step * step
+		along += step * (took[i+1] - took[i])
+	}
+	if across > 0 {
+		for i := range took {
+			took[i] -= along / across * (beside[i] - beside[0])
+		}
+	}
+	rise := func(of []float64) float64 {
+		first, _ := stats.Moments(of[:parts/4])
+		last, _ := stats.Moments(of[parts-parts/4:])
+		return last/first - 1
+	}
+	const (
+		surely   = 3    // Student's t, of 14 degrees of freedom
+		least    = 0.01 // of a token's time
+		moreLoad = 0.25 // of requests, which may be all of it
+	)
+	if rise(came) > moreLoad || rise(took) < least || stats.TrendT(took) < surely {
+		return ""
+	}
+	return fmt.Sprintf("In the confirmation each token took ever longer, by %s from its first quarter to its last. Servers "+
+		"that get slower with their age carry as much for that long alone: a larger --budget, or a replay as long as they "+
+		"are to run, would tell.", format.Percent(math.Round(1000*rise(took))/1000))
+}
+
 // longer tells whether a is above b by the ranks of both (H. Mann and D. Whitney, 1947): a queue that is long by chance
 // makes a few values very large, and no others. TestWarm says how often a queue does it all the same.
 func longer(a, b []float64) bool {

@@ -55,6 +55,10 @@ func (c *Counter) count(of []Slice, r *record.Record, open bool) {
 	if !c.window.Counts(r) || at >= int64(len(of)) {
 		return
 	}
+	if ns := r.TPOTNS(); !open && r.Outcome == record.OK && ns != record.None {
+		of[at].TPOTMS += float64(ns) / 1e6
+		of[at].Timed++
+	}
 	for i := range c.objectives {
 		if c.objectives[i].Beyond(r) {
 			of[at].Beyond[i]++

@@ -115,3 +115,45 @@ func TestHangsOnOne(t *testing.T) {
 		}
 	}
 }
+
+// TestSlows: a server that gets slower while it is measured is found by its tokens, and neither noise nor load that comes
+// and goes looks like it.
+func TestSlows(t *testing.T) {
+	const trials = 200
+	flat := func(float64) float64 { return 1 }
+	for _, c := range []struct {
+		name        string
+		slower      func(share float64) float64 // by how much of the confirmation is over
+		load        func(share float64) float64 // requests beside a token, of which each adds a hundredth to its time
+		least, most float64
+	}{
+		{"steady", flat, flat, 0, 0.03},
+		{"6 % slower in the end", func(share float64) float64 { return 1 + 0.06*share }, flat, 0.9, 1},
+		{"faster", func(share float64) float64 { return 1 - 0.06*share }, flat, 0, 0.01},
+		{"slower for a while", func(share float64) float64 { return 1 + 0.06*math.Sin(math.Pi*share) }, flat, 0, 0.03},
+		{"more load", flat, func(share float64) float64 { return 1 + share }, 0, 0.01},
+		{"a wave of load", flat, func(share float64) float64 { return 1 + math.Sin(9*share) }, 0, 0.05},
+	} {
+		found := 0
+		for seed := range trials {
+			rng := rand.New(rand.NewPCG(uint64(seed), 10))
+			o := &Outcome{SliceS: 1}
+			beside := 0.0
+			for at := range 360 {
+				share := float64(at) / 360
+				beside += 0.2 * (10*c.load(share) + 5*rng.NormFloat64() - beside)
+				s := Slice{Requests: int64(40 * c.load(share)), Timed: 4, InFlight: beside}
+				for range 4 {
+					s.TPOTMS += 20 * c.slower(share) * (1 + beside/100) * math.Exp(0.1*rng.NormFloat64())
+				}
+				o.Slices = append(o.Slices, s)
+			}
+			if slows(o) != "" {
+				found++
+			}
+		}
+		if got := float64(found) / trials; got < c.least || got > c.most {
+			t.Errorf("%s: doubts in %.3f, want %.2f to %.2f", c.name, got, c.least, c.most)
+		}
+	}
+}

@@ -44,6 +44,9 @@ type Slice struct {
 	Open     int64   `json:"open,omitempty"` // sent and undecided yet
 	Beyond   []int64 `json:"beyond"`         // of Requests, by objective
 	InFlight float64 `json:"in_flight"`      // mean in the slice's time
+	// TPOT of those that ended ok and have one, summed, and how many they are
+	TPOTMS float64 `json:"tpot_ms,omitempty"`
+	Timed  int64   `json:"timed,omitempty"`
 }
 
 // Peek is what a running probe has shown so far, after its warm-in.
@@ -115,7 +118,7 @@ func (o *Outcome) Validate(number, objectives int) error {
 	}
 	for i, s := range o.Slices {
 		if !plausible(float64(s.Requests)) || !plausible(float64(s.Open)) || !plausible(s.InFlight) ||
-			len(s.Beyond) != objectives {
+			!plausible(s.TPOTMS) || !plausible(float64(s.Timed)) || len(s.Beyond) != objectives {
 			return fmt.Errorf("no probe has slice %d: %+v", i+1, s)
 		}
 		for _, beyond := range s.Beyond {

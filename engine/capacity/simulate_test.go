@@ -111,6 +111,10 @@ func (s *simulation) peeks(all []request, sliceS, windowS float64) iter.Seq[Peek
 				of := &peek.Slices[within(r.at)]
 				of.Open--
 				of.Requests++
+				if r.tpot > 0 && !math.IsInf(r.tpot, 0) {
+					of.TPOTMS += 1e3 * r.tpot
+					of.Timed++
+				}
 				for j := range s.objectives {
 					if s.beyond(&s.objectives[j], r) {
 						of.Beyond[j]++
