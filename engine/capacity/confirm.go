@@ -106,8 +106,8 @@ func doubt(c *Outcome) (why string, warmer bool) {
 	return "", false
 }
 
-// slows says that the servers got slower while a confirmation lasted: that each token took ever longer, as no queue makes
-// it, and by more than the requests beside it explain. "" if they did not.
+// slows says that the servers got slower while a confirmation lasted: that each token took ever longer, as no queue
+// makes it, and by more than the requests beside it explain. "" if they did not.
 func slows(c *Outcome) string {
 	n := len(c.Slices)
 	if n < 2*parts {
@@ -154,9 +154,9 @@ func slows(c *Outcome) string {
 	if rise(came) > moreLoad || rise(took) < least || stats.TrendT(took) < surely {
 		return ""
 	}
-	return fmt.Sprintf("In the confirmation each token took ever longer, by %s from its first quarter to its last. Servers "+
-		"that get slower with their age carry as much for that long alone: a larger --budget, or a replay as long as they "+
-		"are to run, would tell.", format.Percent(math.Round(1000*rise(took))/1000))
+	return fmt.Sprintf("In the confirmation each token took ever longer, by %s from its first quarter to its last. "+
+		"Servers that get slower with their age carry as much for that long alone: a larger --budget, or a replay as "+
+		"long as they are to run, would tell.", format.Percent(math.Round(1000*rise(took))/1000))
 }
 
 // longer tells whether a is above b by the ranks of both (H. Mann and D. Whitney, 1947): a queue that is long by chance
