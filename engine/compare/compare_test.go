@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/collect"
@@ -333,6 +334,10 @@ func TestGates(t *testing.T) {
 	change := func(name string, low, high float64) Metric {
 		middle := (low + high) / 2
 		return Metric{Name: name, Change: &middle, Low: &low, High: &high, Verdict: Worse}
+	}
+	pair := &Result{Scope: ScopePair, Metrics: []Metric{{Name: "ttft.p99", Sentence: "there are too few requests for an interval: 662 would do"}}}
+	if answer, words := pair.Judge(must.Have(ParseGate("ttft.p99:+5%"))(t)); answer != Undecided || !strings.HasSuffix(words, "3 runs a side would tell") {
+		t.Errorf("a pair of few requests: %s, %q", answer, words)
 	}
 	three := Identity{Dirs: []string{"1", "2", "3"}}
 	r := &Result{Scope: ScopeServers, A: three, B: three, Metrics: []Metric{

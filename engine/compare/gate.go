@@ -79,7 +79,11 @@ func (r *Result) Judge(g Gate) (answer Answer, words string) {
 		return m.Name == g.Metric
 	})]
 	if m.Low == nil {
-		return Undecided, g.Text + ": " + m.Sentence
+		words = g.Text + ": " + m.Sentence
+		if r.Scope == ScopePair && !strings.Contains(words, "runs a side") {
+			words += unknownSpread
+		}
+		return Undecided, words
 	}
 	words = fmt.Sprintf("%s: %s %s, %s", g.Text, m.change(), m.ends(), m.Verdict)
 	best := *m.Low
@@ -92,7 +96,7 @@ func (r *Result) Judge(g Gate) (answer Answer, words string) {
 	}
 	switch {
 	case r.Scope != ScopeServers:
-		return Undecided, words + "; how far runs differ is not known: 3 runs a side would tell"
+		return Undecided, words + unknownSpread
 	case worst <= limit+rounding && r.hides(m, r.moreFailed()):
 		return Undecided, words + fmt.Sprintf(hidden, "B")
 	case worst <= limit+rounding:
@@ -111,6 +115,9 @@ func (r *Result) Judge(g Gate) (answer Answer, words string) {
 	}
 	return Undecided, words + "; " + m.decides(g.Limit, runs)
 }
+
+// unknownSpread is said of sides of which one has a single run.
+const unknownSpread = "; how far runs differ is not known: 3 runs a side would tell"
 
 // hidden is said of requests that failed in one side.
 const hidden = "; %s failed more requests, and how long they would have taken is unknown: a load that both sides " +

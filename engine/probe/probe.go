@@ -237,7 +237,8 @@ func (b *Prober) askUntilServed(
 
 // parseAnswer reads a whole answer, or a stream's events one after the other, and keeps the counts of each.
 func parseAnswer(backend api.Backend, answer []byte, d *api.Delta) error {
-	if bytes.HasPrefix(bytes.TrimSpace(answer), []byte("{")) {
+	head := bytes.TrimSpace(answer)
+	if bytes.ContainsAny(head[:min(1, len(head))], "{<") { // JSON, or a page of somebody between
 		return backend.ParseBody(answer, d)
 	}
 	var all api.Delta

@@ -221,6 +221,9 @@ func TestParseAnswer(t *testing.T) {
 			t.Errorf("%q: %d prompt tokens, error %q, %v", answer, d.PromptTokens, d.Error, err)
 		}
 	}
+	if err := parseAnswer(tgi, []byte("\n<html>log in</html>"), new(api.Delta)); err == nil {
+		t.Error("a page counts as an answer")
+	}
 }
 
 // TestModels: what servers list of their models and contexts, and whose fault it is if they do not.
