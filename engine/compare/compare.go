@@ -194,8 +194,15 @@ func hideTwins(all []Metric) {
 	}
 }
 
-// noteMixed names a side whose runs went to different servers, such as one that got a run of the other side.
+// noteMixed names a side whose runs went to different servers, such as one that got a run of the other side, or a run
+// that several models answered.
 func (r *Result) noteMixed(name string, s *Side) {
+	mixed := func(of *run) bool {
+		return len(of.summary.AnswerModels) > 0
+	}
+	if slices.ContainsFunc(s.runs, mixed) {
+		r.note("%s has a run in which answers name several models, so its numbers mix them", name)
+	}
 	first := strings.Join(s.runs[0].summary.Run.Targets, ", ")
 	for _, other := range s.runs[1:] {
 		if urls := strings.Join(other.summary.Run.Targets, ", "); urls != first {

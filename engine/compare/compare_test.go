@@ -613,6 +613,12 @@ func TestMixedSides(t *testing.T) {
 			t.Errorf("B also %s: %s", url, notes)
 		}
 	}
+	several := func(s *metrics.Summary) { s.AnswerModels = []metrics.AnswerModel{{Named: "old"}, {Named: "new"}} }
+	b := side(t, write(t, 200, nil, noisy(5, 1)), write(t, 200, several, noisy(6, 1)))
+	const want = "B has a run in which answers name several models, so its numbers mix them"
+	if notes := compared(t, a, b).Notes; !slices.Contains(notes, want) {
+		t.Errorf("%q, want %q", notes, want)
+	}
 }
 
 // TestNoTPOT: answers that came at once have no TPOT, so that no gate on it is decided.
