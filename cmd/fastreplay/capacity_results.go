@@ -182,7 +182,8 @@ func (s *searching) result() (*result, *capacity.Page) {
 
 // replicas is how many instances each minute of the trace would have needed; nil if nobody knows.
 func (s *searching) replicas(a capacity.Answer) *capacity.Replicas {
-	if a.Part == nil || a.High == nil || s.spanS == 0 {
+	known := a.Part != nil && a.High != nil && s.spanS > 0
+	if !known || a.Low == 0 && s.o.over != "instances" { // then no load is known to hold
 		return nil
 	}
 	ofOne := 1 / float64(len(s.o.urls)) // of the load that the servers carry together, in requests per s

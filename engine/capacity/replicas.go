@@ -55,10 +55,14 @@ func (r *Replicas) Words() string {
 	if r == nil {
 		return ""
 	}
-	return fmt.Sprintf(
+	text := fmt.Sprintf(
 		"One instance carries %s requests/s. If instances came and went by the minute, the trace would have "+
-			"needed at most %d, %s on average, and %s instance-hours.", format.Rate(r.RequestsPerS), r.Peak,
+			"needed at most %d, %s on average, and %s instance-hours", format.Rate(r.RequestsPerS), r.Peak,
 		format.Number(r.Mean, 3), format.Number(r.InstanceHours, 3))
+	if r.InstanceHoursAtLow > 0 {
+		text += ", or " + format.Number(r.InstanceHoursAtLow, 3) + " by the lower end of the interval"
+	}
+	return text + "."
 }
 
 // section is the part of a page about instances over time.

@@ -26,6 +26,7 @@ type served struct {
 	reasons    float64 // ms from the first token to the first one of the answer
 	outcome    record.Outcome
 	cached     int64
+	model      string
 }
 
 // write makes a directory of results: n requests of conversations of four, one each 100 ms, that a server takes as
@@ -49,6 +50,7 @@ func write(t *testing.T, n int, change func(*metrics.Summary), serve func(i int)
 		}
 		if s.outcome == record.OK {
 			r.PromptTokens, r.CachedTokens, r.CompletionTokens, r.TokensFrom, r.Chunks = r.InputTokens, s.cached, 51, record.TokensFromUsage, 51
+			r.AnswerModel = s.model
 			r.FirstTokenNS = r.SentNS + int64(s.ttft*1e6)
 			r.FirstOutputNS = r.FirstTokenNS + int64(s.reasons*1e6)
 			r.LastTokenNS = r.FirstTokenNS + int64(50*s.tpot*1e6)
@@ -613,8 +615,8 @@ func TestMixedSides(t *testing.T) {
 			t.Errorf("B also %s: %s", url, notes)
 		}
 	}
-	several := func(s *metrics.Summary) { s.AnswerModels = []metrics.AnswerModel{{Named: "old"}, {Named: "new"}} }
-	b := side(t, write(t, 200, nil, noisy(5, 1)), write(t, 200, several, noisy(6, 1)))
+	several := func(i int) served { return served{ttft: 100, tpot: 10, model: fmt.Sprint(i / 150)} }
+	b := side(t, write(t, 200, nil, noisy(5, 1)), write(t, 200, nil, several))
 	const want = "B has a run in which answers name several models, so its numbers mix them"
 	if notes := compared(t, a, b).Notes; !slices.Contains(notes, want) {
 		t.Errorf("%q, want %q", notes, want)
