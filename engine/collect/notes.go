@@ -37,6 +37,9 @@ func (c *Collector) notes(s *metrics.Summary, all *targetStats, targets []target
 	perChunk := stats.OrZero(s.Tokens.PerChunk)
 	add(s.Tokens.PerChunk != nil && math.Abs(perChunk-1) > perChunkTolerance,
 		"a chunk has %.2f tokens on average: ITL is per chunk, TPOT per token", perChunk)
+	add(s.Tokens.PerChunk != nil && perChunk < 1-perChunkTolerance,
+		"the server counts fewer tokens than it sent chunks: if the first chunk of an answer is none of them, TTFT is "+
+			"too short")
 	t := &all.Tokens
 	add(t.PromptMismatches > 0, "row %d is the first whose prompt tokens differ: %s sent, %s counted",
 		t.FirstMismatch.row, format.Count(t.FirstMismatch.want),
