@@ -305,6 +305,8 @@ func (s *searching) judge(
 ) (targets []string, err error) {
 	for _, r := range summary.Verdict.Reasons {
 		switch {
+		case r.Code == metrics.Models || r.Code == metrics.EmptyFirst:
+			out.Why = r.What + ": " + out.Why
 		case r.Grade != metrics.Invalid || r.Code.OfEnding(): // the search may have ended it
 		case r.Code.OfClient():
 			out.Client = cmp.Or(out.Client, r.What)

@@ -144,6 +144,11 @@ func TestCapacityClient(t *testing.T) {
 	if want := "ttft.p95<50ms is missed, and the client's lateness of 20.0 ms may be why"; err != nil || o.Client != want {
 		t.Errorf("%v: %q, want %q", err, o.Client, want)
 	}
+	summary.Verdict = metrics.Verdict{Reasons: []metrics.Reason{{Code: metrics.Models, Grade: metrics.Limited, What: "several models"}}}
+	o = capacity.Outcome{Why: "1 % are beyond."}
+	if _, err := s.judge(&o, summary, "probe 1", true); err != nil || o.Why != "several models: 1 % are beyond." {
+		t.Errorf("of several models: %v, %q", err, o.Why)
+	}
 }
 
 // TestSearchOfAChangedTrace: a search does not go on with the probes of a trace that has been changed, though it has as many rows.

@@ -762,7 +762,6 @@ func tailOf(parts []metrics.Part) (highest tail) {
 	}{
 		{tail{"p50", func(p *stats.Percentiles) float64 { return p.P50 }}, 0.5},
 		{tail{"p90", func(p *stats.Percentiles) float64 { return p.P90 }}, 0.9},
-		{tail{"p95", func(p *stats.Percentiles) float64 { return p.P95 }}, 0.95},
 		{tail{"p99", func(p *stats.Percentiles) float64 { return p.P99 }}, 0.99},
 	} {
 		few := func(part metrics.Part) bool {
