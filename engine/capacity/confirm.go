@@ -147,7 +147,7 @@ func slows(c *Outcome) string {
 		return last/first - 1
 	}
 	const (
-		surely   = 3    // Student's t, of 14 degrees of freedom
+		surely   = 4    // Student's t, of 14 degrees of freedom
 		least    = 0.01 // of a token's time
 		moreLoad = 0.25 // of requests, which may be all of it
 	)
