@@ -324,18 +324,8 @@ func Words(text string) (words []string) {
 }
 
 // Fill fills lines of at most width columns; a longer word has a line of its own.
-func Fill(text string, width int) (lines []string) {
-	used := width
-	for _, word := range Words(text) {
-		need := uniseg.StringWidth(word)
-		if used+1+need > width {
-			lines, used = append(lines, word), need
-			continue
-		}
-		lines[len(lines)-1] += " " + word
-		used += 1 + need
-	}
-	return lines
+func Fill(text string, width int) []string {
+	return Wrap(width, "", "", " ", Words(text))
 }
 
 var units = []string{"%", "×", "ns", "µs", "ms", "s", "min", "h", "B", "kB", "MB", "GB", "GiB"}
@@ -399,6 +389,5 @@ func Right(s string, n int) string {
 	return strings.Repeat(" ", max(0, n-Columns(s))) + s
 }
 
-// Columns is the width of s on a terminal; all that is printed here has one
-// column for each character.
-func Columns(s string) int { return utf8.RuneCountInString(s) }
+// Columns is the width of s on a terminal.
+func Columns(s string) int { return uniseg.StringWidth(s) }

@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
@@ -112,10 +111,10 @@ func TestPage(t *testing.T) {
 	for given, want := range map[int]int{-1: 80, 0: 80, 79: 80, 93: 93, 200: 100} {
 		expect.Equal(t, NewPage(given, 9).Width, want, "terminal of %d columns: page", given)
 	}
-	for _, s := range []string{"", "äß", "123456"} {
-		if l, r := Left(s, 4), Right(s, 4); !strings.HasPrefix(l, s) || !strings.HasSuffix(r, s) || utf8.RuneCountInString(l) != max(4, Columns(s)) || Columns(r) != Columns(l) {
-			t.Errorf("%q: %q and %q", s, l, r)
-		}
+	for s, spaces := range map[string]int{"": 4, "äß": 2, "漢": 2, "123456": 0} {
+		gap := strings.Repeat(" ", spaces)
+		expect.Equal(t, Left(s, 4), s+gap, s)
+		expect.Equal(t, Right(s, 4), gap+s, s)
 	}
 }
 
