@@ -353,45 +353,18 @@ func TestLostNeighbours(t *testing.T) {
 	}
 }
 
-// TestOpenRefuses: what is not of one run is refused, with what differs.
-func TestOpenRefuses(t *testing.T) {
+// TestUntold: a shard that was killed before it was told the start is lost, if another one was told.
+func TestUntold(t *testing.T) {
 	t.Parallel()
-	parts := load(3, 30, 2)
-	a, b := write(t, parts, 0, 30, true), write(t, parts, 1, 30, true)
-	change := func(key, value string) string {
-		dir := write(t, parts, 1, 30, true)
-		name := filepath.Join(dir, FileName)
-		text := must.Have(os.ReadFile(name))(t)
-		var all map[string]any
-		_ = json.Unmarshal(text, &all)
-		all[key] = json.RawMessage(value)
-		text, _ = json.Marshal(all)
-		must.Do(t, os.WriteFile(name, text, 0o644))
-		return dir
-	}
-	for want, dirs := range map[string][]string{
-		"are both shard 0 of 2":                          {a, a},
-		"the version of fastreplay is v in one, and w":   {a, change("version", `"w"`)},
-		"the load (trace, flags or servers) is sha256:1": {a, change("load", `"sha256:2"`)},
-		"the agreed start is":                            {a, change("start_at", `"2026-01-02T03:04:06Z"`)},
-		"the number of shards is 2 in one, and 3":        {a, change("count", "3")},
-		"is no directory of a shard":                     {a, t.TempDir()},
-		"this version reads schema 2":                    {change("schema", "9")},
-	} {
-		if _, err := Open(dirs); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v; want %q", err, want)
-		}
-	}
-	if s, err := Open([]string{b, a}); err != nil || len(s.lost) != 0 {
+	d := newDamaged(t)
+	if s, err := Open([]string{d.dirs[1], d.dirs[0]}); err != nil || len(s.lost) != 0 {
 		t.Errorf("%v", err)
 	}
-	untold := change("start_at", `"0001-01-01T00:00:00Z"`) // it was killed before the start
-	if s, err := Open([]string{untold, a}); err != nil || len(s.lost) != 1 || s.lost[0].file.Index != 1 {
+	d.set(1, map[string]string{"start_at": `"0001-01-01T00:00:00Z"`})
+	if s, err := Open([]string{d.dirs[1], d.dirs[0]}); err != nil || len(s.lost) != 1 || s.lost[0].file.Index != 1 {
 		t.Errorf("%v, %+v", err, s)
 	}
-	if _, err := Open([]string{untold}); err == nil || !strings.Contains(err.Error(), "no shard was told the start") {
-		t.Errorf("%v", err)
-	}
+	expect.Refused(Open(d.dirs[1:]))(t, "no shard was told the start")
 }
 
 // TestAhead: offsets are a line between measurements, without what the start took out, and 0 within the error.

@@ -36,10 +36,21 @@ func (d *damaged) file(k int, name string) string { return filepath.Join(d.dirs[
 
 func (d *damaged) must(err error) {
 	d.t.Helper()
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must.Do(d.t, err)
 }
+
+func (d *damaged) read(k int, name string) []byte {
+	d.t.Helper()
+	return must.Have(os.ReadFile(d.file(k, name)))(d.t)
+}
+
+func (d *damaged) remove(k int, name string) {
+	d.t.Helper()
+	d.must(os.Remove(d.file(k, name)))
+}
+
+// noRecords removes the records of a shard.
+func (d *damaged) noRecords(k int) { d.must(os.Remove(report.RecordsName(d.dirs[k]))) }
 
 // lines are those of the records of a shard, and setLines puts others in their place.
 func (d *damaged) lines(k int) [][]byte {
@@ -67,20 +78,17 @@ func (d *damaged) setLines(k int, lines ...[]byte) {
 // edit replaces all of one text in a file by another.
 func (d *damaged) edit(k int, name, from, to string) {
 	d.t.Helper()
-	text, err := os.ReadFile(d.file(k, name))
-	d.must(err)
+	text := d.read(k, name)
 	if !bytes.Contains(text, []byte(from)) {
 		d.t.Fatalf("%s has no %q:\n%s", name, from, text[:min(len(text), 3000)])
 	}
-	d.must(os.WriteFile(d.file(k, name), bytes.ReplaceAll(text, []byte(from), []byte(to)), 0o644))
+	d.put(k, name, bytes.ReplaceAll(text, []byte(from), []byte(to)))
 }
 
 // set changes keys of shard.json.
 func (d *damaged) set(k int, values map[string]string) {
-	text, err := os.ReadFile(d.file(k, FileName))
-	d.must(err)
 	var all map[string]any
-	d.must(json.Unmarshal(text, &all))
+	d.must(json.Unmarshal(d.read(k, FileName), &all))
 	for key, value := range values {
 		at := all
 		if a, b, nested := strings.Cut(key, "."); nested {
@@ -88,9 +96,7 @@ func (d *damaged) set(k int, values map[string]string) {
 		}
 		at[key] = json.RawMessage(value)
 	}
-	text, err = json.Marshal(all)
-	d.must(err)
-	d.must(os.WriteFile(d.file(k, FileName), text, 0o644))
+	d.put(k, FileName, must.Have(json.Marshal(all))(d.t))
 }
 
 func (d *damaged) both(values map[string]string) {
@@ -100,6 +106,13 @@ func (d *damaged) both(values map[string]string) {
 
 func (d *damaged) put(k int, name string, text []byte) {
 	d.must(os.WriteFile(d.file(k, name), text, 0o644))
+}
+
+// editRecord replaces the first of one text in a record of shard 0 by another.
+func (d *damaged) editRecord(from, to string) {
+	l := d.lines(0)
+	l[7] = bytes.Replace(l[7], []byte(from), []byte(to), 1)
+	d.setLines(0, l...)
 }
 
 // place puts something else in the place of a file.
@@ -128,7 +141,7 @@ func TestWorlds(t *testing.T) {
 		{"records in another order", func(d *damaged) { l := d.lines(0); l[3], l[4] = l[4], l[3]; d.setLines(0, l...) }, "", nil},
 		{"plain records were compressed", func(d *damaged) {
 			l := d.lines(1)
-			d.must(os.Remove(report.RecordsName(d.dirs[1])))
+			d.noRecords(1)
 			d.put(1, report.RequestsName, append(bytes.Join(l, nil), '\n'))
 		}, "", nil},
 		{"a version without checksums", func(d *damaged) { d.edit(0, report.SummaryName, `"records":`, `"unknown":`) }, "", nil},
@@ -138,8 +151,8 @@ func TestWorlds(t *testing.T) {
 			d.edit(0, report.SummaryName, `"records":`, `"unknown":`)
 			d.setLines(0, d.lines(0)[:30]...)
 		}, invalid, []string{"shard 0: ", "requests.jsonl has 30 of the 60 records that the run wrote"}},
-		{"no records", func(d *damaged) { d.must(os.Remove(report.RecordsName(d.dirs[0]))) }, invalid, []string{"shard 0: ", " has 0 of the 60 records"}},
-		{"no compressed records", func(d *damaged) { d.must(os.Remove(report.RecordsName(d.dirs[1]))) }, invalid, []string{"shard 1: ", " has 0 of the 60 records"}},
+		{"no records", func(d *damaged) { d.noRecords(0) }, invalid, []string{"shard 0: ", " has 0 of the 60 records"}},
+		{"no compressed records", func(d *damaged) { d.noRecords(1) }, invalid, []string{"shard 1: ", " has 0 of the 60 records"}},
 		{"empty records", func(d *damaged) { d.put(0, report.RequestsName, nil) }, invalid, []string{"shard 0: ", " has 0 of the 60 records"}},
 		{"a cut frame", func(d *damaged) { d.must(os.Truncate(report.RecordsName(d.dirs[1]), 900)) }, invalid, []string{"shard 1: ", "requests.jsonl.zst has", "of the 60 records"}},
 		{"50 doubled", func(d *damaged) {
@@ -152,58 +165,44 @@ func TestWorlds(t *testing.T) {
 		}, invalid, []string{"shard 1: ", "has 110 records, and the run wrote 60", "50 records of requests that have one already"}},
 		{"30 of the other shard instead", func(d *damaged) { d.setLines(1, append(d.lines(1)[:30], d.lines(0)[:30]...)...) }, invalid,
 			[]string{"shard 1: ", "has 60 records, but others than the run wrote", "30 records of requests that have one already"}},
-		{"edited", func(d *damaged) {
-			l := d.lines(0)
-			l[7] = bytes.Replace(l[7], []byte(`"sent_ns":`), []byte(`"sent_ns":1`), 1)
-			d.setLines(0, l...)
-		}, invalid, []string{"shard 0: ", "has 60 records, but others than the run wrote"}},
+		{"edited", func(d *damaged) { d.editRecord(`"sent_ns":`, `"sent_ns":1`) }, invalid, []string{"shard 0: ", "has 60 records, but others than the run wrote"}},
 		{"records and summary of the other shard", func(d *damaged) {
-			text, err := os.ReadFile(d.file(0, report.SummaryName))
-			d.must(err)
-			d.put(1, report.SummaryName, text)
+			d.put(1, report.SummaryName, d.read(0, report.SummaryName))
 			d.setLines(1, d.lines(0)...)
-			d.must(os.Remove(d.file(1, DigestsName))) // or it is refused
-			histograms, err := os.ReadFile(d.file(0, report.HistogramsName))
-			d.must(err)
-			d.put(1, report.HistogramsName, histograms)
+			d.remove(1, DigestsName) // or it is refused
+			d.put(1, report.HistogramsName, d.read(0, report.HistogramsName))
 		}, invalid, []string{"60 records of requests that have one already"}},
-		{"of another load", func(d *damaged) {
-			l := d.lines(0)
-			l[7] = bytes.Replace(l[7], []byte(`"request_id":"run-0`), []byte(`"request_id":"run-9`), 1)
-			d.setLines(0, l...)
-		}, invalid, []string{"shard 0: ", "1 record of no request of the load"}},
+		{"of another load", func(d *damaged) { d.editRecord(`"request_id":"run-0`, `"request_id":"run-9`) }, invalid, []string{"shard 0: ", "1 record of no request of the load"}},
 
 		{"a killed shard", func(d *damaged) {
-			d.must(os.Remove(d.file(1, report.SummaryName)))
+			d.remove(1, report.SummaryName)
 			d.setLines(1, d.lines(1)[:20]...)
 		}, invalid, []string{"shard 1 ended before its run did", "40 requests of theirs were not sent"}},
 		{"a killed shard, without records", func(d *damaged) {
-			d.must(os.Remove(d.file(1, report.SummaryName)))
-			d.must(os.Remove(report.RecordsName(d.dirs[1])))
+			d.remove(1, report.SummaryName)
+			d.noRecords(1)
 		}, invalid, []string{"shard 1 ended before its run did", "60 requests of theirs were not sent"}},
 		{"a killed shard with doubled records", func(d *damaged) {
-			d.must(os.Remove(d.file(1, report.SummaryName)))
+			d.remove(1, report.SummaryName)
 			l := d.lines(1)
 			d.setLines(1, append(l[:20], l[:20]...)...)
 		}, invalid, []string{"shard 1 ended before its run did", "20 records of requests that have one already", "40 requests of theirs"}},
 		{"a killed shard whose plan was edited", func(d *damaged) {
 			d.put(0, PlannedNextName, append(d.lines(1)[0], '\n'))
-			d.must(os.Remove(d.file(1, report.SummaryName)))
-			d.must(os.Remove(report.RecordsName(d.dirs[1])))
+			d.remove(1, report.SummaryName)
+			d.noRecords(1)
 		}, refused, []string{PlannedNextName, "is no request that was to be sent"}},
 
 		{"histograms of random bytes", func(d *damaged) { d.put(0, report.HistogramsName, []byte("\x93\x17\xf0\x00 random\nbytes\xff\n,,,\n")) }, refused, []string{"shard-0/histograms.hlog", "not a histogram"}},
 		{"an empty histogram file", func(d *damaged) { d.put(0, report.HistogramsName, nil) }, refused, []string{"shard-0/histograms.hlog", "not a log of histograms"}},
-		{"no histogram file", func(d *damaged) { d.must(os.Remove(d.file(0, report.HistogramsName))) }, refused, []string{"shard-0/histograms.hlog"}},
+		{"no histogram file", func(d *damaged) { d.remove(0, report.HistogramsName) }, refused, []string{"shard-0/histograms.hlog"}},
 		{"histograms of the other shard", func(d *damaged) {
 			d.setLines(0, d.lines(0)...)
-			text, err := os.ReadFile(d.file(0, report.HistogramsName))
-			d.must(err)
+			text := d.read(0, report.HistogramsName)
 			d.put(1, report.HistogramsName, append(text, text[bytes.Index(text, []byte("Tag=itl")):]...))
 		}, refused, []string{"shard 1: ", "gaps between token chunks of http://one, and the run counted"}},
 		{"edited digests", func(d *damaged) {
-			text, err := os.ReadFile(d.file(0, DigestsName))
-			d.must(err)
+			text := d.read(0, DigestsName)
 			text[120] ^= 1
 			d.put(0, DigestsName, text)
 		}, refused, []string{"shard 0: ", "digests.bin does not have what the run wrote"}},
@@ -214,6 +213,13 @@ func TestWorlds(t *testing.T) {
 		{"-5 requests", func(d *damaged) { d.both(map[string]string{"workload.requests": "-5"}) }, refused, []string{"shard.json", "-5 requests"}},
 		{"-5 requests of a shard", func(d *damaged) { d.set(1, map[string]string{"requests": "-5"}) }, refused, []string{"shard-1/shard.json", "-5 of 120"}},
 		{"other requests", func(d *damaged) { d.set(1, map[string]string{"workload.requests": "121"}) }, refused, []string{"number of requests is 120 in one, and 121"}},
+		{"the same shard twice", func(d *damaged) { d.dirs[1] = d.dirs[0] }, refused, []string{"are both shard 0 of 2"}},
+		{"another version", func(d *damaged) { d.set(1, map[string]string{"version": `"w"`}) }, refused, []string{"the version of fastreplay is v in one, and w"}},
+		{"another load", func(d *damaged) { d.set(1, map[string]string{"load": `"sha256:2"`}) }, refused, []string{"the load (trace, flags or servers) is sha256:1"}},
+		{"another start", func(d *damaged) { d.set(1, map[string]string{"start_at": `"2026-01-02T03:04:06Z"`}) }, refused, []string{"the agreed start is"}},
+		{"another number of shards", func(d *damaged) { d.set(1, map[string]string{"count": "3"}) }, refused, []string{"the number of shards is 2 in one, and 3"}},
+		{"another schema", func(d *damaged) { d.both(map[string]string{"schema": "9"}) }, refused, []string{"this version reads schema 2"}},
+		{"no shard's directory", func(d *damaged) { d.dirs[1] = d.t.TempDir() }, refused, []string{"is no directory of a shard"}},
 		{"2e9 shards", func(d *damaged) { d.both(map[string]string{"count": "2000000000"}) }, refused, []string{"at most 10000 shards"}},
 		{"an offset of 2^63", func(d *damaged) {
 			d.set(1, map[string]string{"clock": `[{"at_ns":0,"offset_ns":-9223372036854775808,"error_ns":5}]`})
@@ -221,11 +227,7 @@ func TestWorlds(t *testing.T) {
 		{"an offset of a week", func(d *damaged) {
 			d.set(1, map[string]string{"clock": `[{"at_ns":0,"offset_ns":604800000000000,"error_ns":5}]`})
 		}, refused, []string{"shard-1/shard.json", "a clock that was"}},
-		{"an instant near 2^63", func(d *damaged) {
-			l := d.lines(0)
-			l[7] = bytes.Replace(l[7], []byte(`"planned_ns":`), []byte(`"planned_ns":9223372036854775807,"was":`), 1)
-			d.setLines(0, l...)
-		}, refused, []string{"requests.jsonl:8: not a record: planned_ns is 9223372036854775807"}},
+		{"an instant near 2^63", func(d *damaged) { d.editRecord(`"planned_ns":`, `"planned_ns":9223372036854775807,"was":`) }, refused, []string{"requests.jsonl:8: not a record: planned_ns is 9223372036854775807"}},
 		{"a sum of seconds beyond all", func(d *damaged) { d.edit(0, report.SummaryName, `"cpu_s": 0`, `"cpu_s": 1e308`) }, refused, []string{"shard-0/summary.json has a number above"}},
 		{"a number that is none", func(d *damaged) { d.edit(0, report.SummaryName, `"cpu_s": 0`, `"cpu_s": NaN`) }, refused, []string{"shard-0/summary.json"}},
 		{"deep JSON", func(d *damaged) { d.put(0, report.SummaryName, bytes.Repeat([]byte(`{"a":[`), 1<<20)) }, refused, []string{"shard-0/summary.json"}},
@@ -244,10 +246,10 @@ func TestWorlds(t *testing.T) {
 		{"a run.json without servers", func(d *damaged) { d.edit(0, report.PlanName, `"targets":`, `"was":`) }, refused, []string{"shard-0/run.json", url}},
 		{"servers that are not the records'", func(d *damaged) { d.edit(1, report.PlanName, url, "http://other") }, refused, []string{"shard-1/run.json", "http://other"}},
 		{"a lost shard of other servers", func(d *damaged) {
-			d.must(os.Remove(d.file(1, report.SummaryName)))
+			d.remove(1, report.SummaryName)
 			d.edit(1, report.PlanName, url, "http://other")
 		}, refused, []string{"not of one run: the servers", "http://other"}},
-		{"no run.json", func(d *damaged) { d.must(os.Remove(d.file(1, report.PlanName))) }, refused, []string{"shard-1 has no run.json"}},
+		{"no run.json", func(d *damaged) { d.remove(1, report.PlanName) }, refused, []string{"shard-1 has no run.json"}},
 	} {
 		t.Run(world.what, func(t *testing.T) {
 			t.Parallel()
