@@ -29,6 +29,18 @@ func TestObjectivesOfClasses(t *testing.T) {
 	if j := *o.Classes.JainTTFT; j < 0.5 || j > 1 {
 		t.Errorf("Jain's index %v", j)
 	}
+	free := int64(0)
+	for _, rec := range recordsOf(t, res.dir) {
+		free += map[string]int64{"free": 1}[rec.Class]
+	}
+	bounds := []string{"--goodput", "e2e:100000s", "--goodput", "class=free e2e:10us"}
+	g := res.reported(t, bounds...).Goodput
+	expect.Equal(t, [2]int64{g.Missed["e2e"], g.Requests}, [2]int64{free, res.summary.Requests.OK - free}, "%+v", g)
+	expect.Equal(t, g.SLO["class=free e2e_ms"], 0.01, "%v", g.SLO)
+	again := run(t, append(args[:len(args)-8:len(args)-8], bounds...)...)
+	expect.Equal(t, again.summary.Goodput.SLO["class=free e2e_ms"], 0.01, "of the run itself")
+	expect.Equal(t, *again.summary.Owners.Classes.Parts[0].GoodShare, 0.0, "free ones within 10 µs")
+	expect.Contains(t, refused(t, append(args, "--goodput", "class=silver ttft:1s")...), `--goodput "class=silver ttft": no row of the trace has the class`)
 	salted := run(t, append(args, "--tenant-salt")...)
 	most, least := res.summary.PrefixCache.ExpectedHitRatio, salted.summary.PrefixCache.ExpectedHitRatio
 	if *least >= *most || salted.summary.PrefixCache.AboveIdealTokens > salted.summary.PrefixCache.OvertakenTokens {

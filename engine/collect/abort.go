@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/verdict"
@@ -49,7 +50,7 @@ func ParseLoss(text string, planned, endNS int64) (*Loss, error) {
 	if err != nil {
 		return nil, err
 	}
-	if field, _, _ := verdict.CutOwner(text); field != "" {
+	if field, _, _ := rows.CutOwner(text); field != "" {
 		return nil, fmt.Errorf("%q: want a limit for all requests together", text)
 	}
 	l := &Loss{Text: text, latency: -1, allowed: limit, planned: planned, endNS: endNS}

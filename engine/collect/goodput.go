@@ -15,13 +15,13 @@ type goodputCounts struct {
 }
 
 func (g *goodputCounts) add(r *record.Record) {
-	good := true
+	good, missed := true, -1
 	for i := range g.slos {
 		o := &g.slos[i]
-		if o.Met(r) {
+		if o.Latency == missed || o.Met(r) { // one request may be bounded by its tenant and its class
 			continue
 		}
-		good = false
+		good, missed = false, o.Latency
 		g.Missed[o.Latency]++
 		if latencies[o.Latency].Of(r) == record.None {
 			g.Unmeasured[o.Latency]++
@@ -45,7 +45,7 @@ func setGoodput(s *metrics.Summary, all *targetStats, targets []targetStats) {
 	if s.Goodput != nil {
 		s.Goodput.SLO = map[string]float64{}
 		for _, o := range all.Goodput.slos {
-			s.Goodput.SLO[latencies[o.Latency].Key+"_ms"] = float64(o.LimitNS) / 1e6
+			s.Goodput.SLO[o.Name()+"_ms"] = float64(o.LimitNS) / 1e6
 		}
 	}
 	for i := range targets {

@@ -87,6 +87,17 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 	if r.Requests == 0 {
 		return nil, fmt.Errorf("%s and %s have no request in common that ended ok in both", r.A.Name, r.B.Name)
 	}
+	r.Metrics = m.metrics(r, a.isRecord())
+	hideTwins(r.Metrics)
+	r.compareOwners(a, b)
+	if r.Paired {
+		r.Explained = m.explain(r.Metrics)
+	}
+	return r, nil
+}
+
+// metrics are all numbers of what matches, by the scope of r. A record has answers alone, and no failures.
+func (m *matched) metrics(r *Result, record bool) (all []Metric) {
 	moved := [2]map[string]float64{{}, {}} // ms by which the client may have moved a number of a side
 	for side, samples := range m.sides {
 		for _, s := range samples {
@@ -103,8 +114,8 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 			of = i - kindsOf + 1
 		}
 		e := estimates[i]
-		if s.all && a.isRecord() {
-			e.distance = math.NaN() // a record has answers alone, and no failures
+		if s.all && record {
+			e.distance = math.NaN()
 		}
 		late := false
 		for side := range moved {
@@ -123,13 +134,9 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 		metric := s.metric(e, s.mean(m.sides[0], i), s.mean(m.sides[1], i))
 		metric.Client = late
 		metric.judge(s, r)
-		r.Metrics = append(r.Metrics, metric)
+		all = append(all, metric)
 	}
-	hideTwins(r.Metrics)
-	if r.Paired {
-		r.Explained = m.explain(r.Metrics)
-	}
-	return r, nil
+	return all
 }
 
 // scaled are the numbers of several runs on the scale.

@@ -300,8 +300,8 @@ func TestLateClient(t *testing.T) {
 
 func TestGates(t *testing.T) {
 	for text, want := range map[string]Gate{
-		"ttft.p99:+5%": {"ttft.p99:+5%", "ttft.p99", 0.05, false}, "output_tokens_per_s:-3%": {"output_tokens_per_s:-3%", "output_tokens_per_s", -0.03, true},
-		"error-rate:0.5%": {"error-rate:0.5%", "error_rate", 0.005, false},
+		"ttft.p99:+5%": {"ttft.p99:+5%", "", "ttft.p99", 0.05, false}, "output_tokens_per_s:-3%": {"output_tokens_per_s:-3%", "", "output_tokens_per_s", -0.03, true},
+		"error-rate:0.5%": {"error-rate:0.5%", "", "error_rate", 0.005, false},
 	} {
 		if got, err := ParseGate(text); err != nil || got != want {
 			t.Errorf("%s: %+v %v", text, got, err)

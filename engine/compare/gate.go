@@ -17,15 +17,18 @@ import (
 // Gate is a limit to the change of a metric. ParseGate makes it.
 type Gate struct {
 	Text   string  // as given
+	Owner  string  // whose requests alone it is about, such as class=gold; "" = all
 	Metric string  // such as ttft.p99
 	Limit  float64 // of the change, as in Metric.Change: 0.05 is 5 % more, or of shares 5 points more
 	higher bool    // is better
 }
 
 // ParseGate reads a limit such as "ttft.p99:+5%" (no more than 5 % longer), "output_tokens_per_s:-3%" or
-// "error_rate:+0.5%", which is half a percentage point. Its sign is that of a change for the worse.
+// "error_rate:+0.5%", which is half a percentage point. Its sign is that of a change for the worse. An owner may stand
+// before it: "class=gold ttft.p95:+5%".
 func ParseGate(text string) (g Gate, err error) {
-	name, limit, hasLimit := strings.Cut(text, ":")
+	owner, rest := cutOwner(text)
+	name, limit, hasLimit := strings.Cut(rest, ":")
 	name = strings.ReplaceAll(strings.ToLower(strings.TrimSpace(name)), "-", "_")
 	all := specs()
 	i := slices.IndexFunc(all, func(s spec) bool {
@@ -59,7 +62,7 @@ func ParseGate(text string) (g Gate, err error) {
 	if err != nil || !finite(v) || v < 0 != all[i].higher && v != 0 {
 		return g, fmt.Errorf("%q: of %s %s", text, name, worse)
 	}
-	return Gate{text, name, v / 100, all[i].higher}, nil
+	return Gate{text, owner, name, v / 100, all[i].higher}, nil
 }
 
 // Answer is what a gate says of a result.
@@ -75,9 +78,11 @@ const (
 // Judge says whether a result passes a gate, and why, or what would decide. One pair of runs decides nothing, since it
 // does not tell how far runs differ. Nor does a latency decide that failed requests of the better side may have had.
 func (r *Result) Judge(g Gate) (answer Answer, words string) {
-	m := &r.Metrics[slices.IndexFunc(r.Metrics, func(m Metric) bool {
-		return m.Name == g.Metric
-	})]
+	part := r.ofOwner(g.Owner)
+	if part == nil {
+		return Undecided, g.Text + ": the runs have no requests to compare of " + g.Owner
+	}
+	m := named(part, g.Metric)
 	if m.Low == nil {
 		words = g.Text + ": " + m.Sentence
 		if r.Scope == ScopePair && !strings.Contains(words, "runs a side") {
@@ -97,11 +102,11 @@ func (r *Result) Judge(g Gate) (answer Answer, words string) {
 	switch {
 	case r.Scope != ScopeServers:
 		return Undecided, words + unknownSpread
-	case worst <= limit+rounding && r.hides(m, r.moreFailed()):
+	case worst <= limit+rounding && hides(m, moreFailed(part)):
 		return Undecided, words + fmt.Sprintf(hidden, "B")
 	case worst <= limit+rounding:
 		return Passed, words
-	case best > limit+rounding && r.hides(m, -r.moreFailed()):
+	case best > limit+rounding && hides(m, -moreFailed(part)):
 		return Undecided, words + fmt.Sprintf(hidden, "A")
 	case best > limit+rounding:
 		return Failed, words
@@ -123,9 +128,14 @@ const unknownSpread = "; how far runs differ is not known: 3 runs a side would t
 const hidden = "; %s failed more requests, and how long they would have taken is unknown: a load that both sides " +
 	"carry would tell; error_rate has a limit of its own"
 
+// named is the metric of that name, which all results have.
+func named(all []Metric, name string) *Metric {
+	return &all[slices.IndexFunc(all, func(m Metric) bool { return m.Name == name })]
+}
+
 // moreFailed is the share of requests that failed in B and not in A, less the opposite.
-func (r *Result) moreFailed() float64 {
-	for _, m := range r.Metrics {
+func moreFailed(all []Metric) float64 {
+	for _, m := range all {
 		if m.Name == verdict.ErrorRate && m.Change != nil {
 			return *m.Change
 		}
@@ -135,7 +145,7 @@ func (r *Result) moreFailed() float64 {
 
 // hides reports whether a side that failed a share more of the requests may owe its latency to that: whether they are
 // half or more of those that lie beyond the percentile. A mean, or a median of pairs, counts as p50.
-func (r *Result) hides(m *Metric, failed float64) bool {
+func hides(m *Metric, failed float64) bool {
 	latency, perMille := metrics.PercentileOf(m.Name)
 	if metrics.FindLatency(latency) < 0 {
 		return false

@@ -50,6 +50,11 @@ func HTML(w io.Writer, results []*Result) error {
 				changes.Tables = append(changes.Tables, c.table())
 			}
 		}
+		for _, part := range r.Owners {
+			t := metricTable(slices.DeleteFunc(slices.Clone(part.Metrics), func(m Metric) bool { return !m.shown() }))
+			t.Title = part.Owner + ", " + format.Many(part.Requests, "request")
+			changes.Tables = append(changes.Tables, t)
+		}
 		d.Sections = append(d.Sections, chart.Section{
 			Title:    title,
 			Findings: []chart.Finding{said},

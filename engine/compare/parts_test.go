@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
@@ -35,20 +36,25 @@ func serve(all []queued, slots int, sent func(*queued) bool) {
 	}
 }
 
-// sideOf is a side of three runs of those requests, whose server adds noise of 3 %, and 2 % from run to run.
+// sideOf is a side of three runs of those requests, by turns with those of another side, whose server adds noise of 3 %,
+// and 2 % from run to run.
 func sideOf(t *testing.T, name, without string, all []queued, sent func(*queued) bool, noise *rand.Rand) *Side {
 	t.Helper()
 	side := new(Side)
 	for k := range 3 {
-		side.addRun(t, fmt.Sprint(name, k), without, all, sent, noise)
+		side.addRun(t, fmt.Sprint(name, k), without, k, 1, all, sent, noise)
 	}
 	return side
 }
 
-func (side *Side) addRun(t *testing.T, name, without string, all []queued, sent func(*queued) bool, noise *rand.Rand) {
+// addRun adds a run that begins at a place in the order of all, and takes so many times as long.
+func (side *Side) addRun(
+	t *testing.T, name, without string, place int, times float64, all []queued, sent func(*queued) bool, noise *rand.Rand,
+) {
 	t.Helper()
-	scale := math.Exp(0.02 * noise.NormFloat64())
+	scale := times * math.Exp(0.02*noise.NormFloat64())
 	s := new(metrics.Summary)
+	s.Run.StartedAt = time.Unix(int64(1e9+place), 0)
 	s.Run.Targets = []string{"http://queue"}
 	s.Workload = metrics.Workload{Trace: "day.jsonl", Rows: int64(len(all)), Fingerprint: "of" + without}
 	s.Run.Options = map[string]any{}
@@ -66,6 +72,7 @@ func (side *Side) addRun(t *testing.T, name, without string, all []queued, sent 
 			} else {
 				index++
 				r.SentNS, r.Outcome = r.PlannedNS, record.OK
+				r.Class = q.class(row)
 				r.FirstTokenNS = r.SentNS + int64(q.ttft*scale*math.Exp(0.03*noise.NormFloat64())*1e9)
 				r.LastTokenNS, r.DoneNS = r.FirstTokenNS+1e6, r.FirstTokenNS+1e6
 				r.CompletionTokens, r.PromptTokens = 2, 100
@@ -78,51 +85,152 @@ func (side *Side) addRun(t *testing.T, name, without string, all []queued, sent 
 	must.Do(t, err)
 }
 
-// TestCostOfAClass: what a class costs the others in a queue is found by runs with and without it in ten of ten
-// worlds, and where it costs nothing nothing is found. The truth is the queue's without noise.
+// mixed are requests of a busy server, two in five of them free.
+func mixed(chance *rand.Rand) (all []queued) {
+	for at := 0.0; at < 100; at += chance.ExpFloat64() / 34 {
+		all = append(all, queued{at: at, service: 0.05 + 0.1*chance.Float64(), free: chance.Float64() < 0.4})
+	}
+	return all
+}
+
+func paying(q *queued) bool { return !q.free }
+
+func everyone(*queued) bool { return true }
+
+// p95Of is that of the TTFTs of the paying requests of one class, without noise.
+func p95Of(all []queued, class string) float64 {
+	var ttft []float64
+	for row := range all {
+		if all[row].class(row) == class {
+			ttft = append(ttft, all[row].ttft)
+		}
+	}
+	slices.Sort(ttft)
+	return ttft[len(ttft)*95/100]
+}
+
+func (q *queued) class(row int) string {
+	switch {
+	case q.free:
+		return "free"
+	case row%3 == 0:
+		return "silver"
+	}
+	return "gold"
+}
+
+func costOf(t *testing.T, r *Result, owner string) (Metric, string) {
+	t.Helper()
+	for _, part := range r.Owners {
+		if part.Owner == owner {
+			return *named(part.Metrics, costed), part.Cost
+		}
+	}
+	t.Fatalf("no %s in %+v", owner, r.Owners)
+	return Metric{}, ""
+}
+
+// TestCostOfAClass: what a class costs each of two others in a queue is found by runs with and without it in ten of ten
+// worlds, and where it costs nothing nothing is found. The truth is the queue's without noise. The words are the same
+// from either side.
 func TestCostOfAClass(t *testing.T) {
-	for _, slots := range []int{4, 1000} {
+	for slots, worlds := range map[int]uint64{4: 10, 1000: 4} {
 		found := 0
-		for seed := range uint64(10) {
+		for seed := range worlds {
 			chance := rand.New(rand.NewPCG(seed, 3))
-			var all []queued
-			for at := 0.0; at < 100; at += chance.ExpFloat64() / 34 {
-				all = append(all, queued{at: at, service: 0.05 + 0.1*chance.Float64(), free: chance.Float64() < 0.4})
-			}
-			gold := func(q *queued) bool { return !q.free }
-			every := func(*queued) bool { return true }
-			p95 := func() float64 {
-				var ttft []float64
-				for i := range all {
-					if !all[i].free {
-						ttft = append(ttft, all[i].ttft)
-					}
-				}
-				slices.Sort(ttft)
-				return ttft[len(ttft)*95/100]
-			}
-			serve(all, slots, gold)
-			alone := p95()
-			a := sideOf(t, "alone", "class=free", all, gold, chance)
-			serve(all, slots, every)
-			truth := p95()/alone - 1
-			b := sideOf(t, "both", "", all, every, chance)
+			all := mixed(chance)
+			serve(all, slots, paying)
+			alone := map[string]float64{"gold": p95Of(all, "gold"), "silver": p95Of(all, "silver")}
+			a := sideOf(t, "alone", "class=free", all, paying, chance)
+			serve(all, slots, everyone)
+			b := sideOf(t, "both", "", all, everyone, chance)
 			r := must.Have(Compare(a, b, false))(t)
-			m := r.Metrics[slices.IndexFunc(r.Metrics, func(m Metric) bool { return m.Name == "ttft.p95" })]
-			if m.Low == nil {
-				t.Fatalf("seed %d: %+v", seed, m)
+			turned := r
+			if seed == 0 {
+				turned = must.Have(Compare(b, a, false))(t)
 			}
 			expect.Equal(t, r.Paired, true, "paired")
 			expect.Contains(t, strings.Join(r.Notes, "\n"), "A was sent without class=free: the difference of the others is what class=free costs them")
-			const rounding = 0.02 // noise of 3 % makes percentiles larger
-			if truth < *m.Low-rounding || truth > *m.High+rounding {
-				t.Errorf("%d slots, seed %d: the truth is %+.1f %%, found %s", slots, seed, 100*truth, m.Sentence)
+			for class, before := range alone {
+				truth := p95Of(all, class)/before - 1
+				m, cost := costOf(t, r, "class="+class)
+				must.Equal(t, m.Low != nil, true, "%+v", m)
+				const rounding = 0.02 // noise of 3 % makes percentiles larger
+				if truth < *m.Low-rounding || truth > *m.High+rounding {
+					t.Errorf("%d slots, seed %d: the truth is %+.1f %%, found %s", slots, seed, 100*truth, m.Sentence)
+				}
+				_, other := costOf(t, turned, "class="+class)
+				expect.Equal(t, other, cost, "from the other side")
+				claims := "free costs " + class + " " + m.change() + " TTFT p95 [" + m.number(*m.Low)
+				found += map[bool]int{true: 1}[m.Verdict == Worse && (m.times() || strings.HasPrefix(cost, claims))]
 			}
-			found += map[bool]int{true: 1, false: 0}[m.Verdict == Worse && *m.Low > 0]
 		}
-		want := map[int]int{4: 10, 1000: 0}[slots]
+		want := map[int]int{4: 20, 1000: 0}[slots]
 		expect.Equal(t, found, want, "found with %d slots", slots)
 	}
+}
+
+// TestCostsThatAreNot: a server that changes from run to run, while no class costs another anything, is not taken for
+// such a cost: neither in a pair of runs, nor if the sides were run one behind the other. Nor are latencies which failed
+// requests may have had.
+func TestCostsThatAreNot(t *testing.T) {
+	for order, wants := range map[string]string{
+		"AB": "3 runs a side", "AAB": "3 runs a side", "AAABBB": "no cost of free", "AABB": "no cost of free", "ABBAAB": "no cost of free",
+	} {
+		claims := 0
+		for seed := range uint64(4) {
+			chance := rand.New(rand.NewPCG(seed, 5))
+			all := mixed(chance)
+			serve(all, 1000, everyone)
+			sides := [2]*Side{new(Side), new(Side)}
+			for place, side := range order {
+				without, sent := "class=free", paying
+				if side == 'B' {
+					without, sent = "", everyone
+				}
+				slower := math.Pow(1.08, float64(place))
+				sides[side-'A'].addRun(t, fmt.Sprint(order, place), without, place, slower, all, sent, chance)
+			}
+			_, cost := costOf(t, must.Have(Compare(sides[0], sides[1], false))(t), "class=gold")
+			if strings.HasPrefix(cost, "free costs gold") {
+				claims++
+				t.Log(order, cost)
+			} else if !strings.Contains(cost, wants) {
+				t.Errorf("%s: %q, want %q", order, cost, wants)
+			}
+		}
+		if claims > 0 {
+			t.Errorf("%s: %d of 4 claim a cost", order, claims)
+		}
+	}
+	m := Metric{Name: costed, Unit: "ms", Change: new(0.0), Low: new(-0.005), High: new(0.005), Verdict: Same}
+	failed := Metric{Name: "error_rate", Change: new(0.03)}
+	r := &Result{Scope: ScopeServers, Margin: sameWithin, Metrics: []Metric{m, failed}}
+	expect.Contains(t, r.cost("free", "gold", true), "is not known: 0.00 % [−0.50, 0.50], and more of its requests failed")
+	*failed.Change = 0
+	expect.Contains(t, r.cost("free", "gold", true), "free costs gold no TTFT p95: within ±1 %")
+}
+
+// TestGatesOfOwners: a gate of one class is judged by its requests alone.
+func TestGatesOfOwners(t *testing.T) {
+	chance := rand.New(rand.NewPCG(1, 3))
+	all := mixed(chance)
+	serve(all, 1000, everyone)
+	a := sideOf(t, "a", "", all, everyone, chance)
+	for row := range all {
+		if all[row].class(row) == "silver" {
+			all[row].ttft *= 1.5
+		}
+	}
+	r := must.Have(Compare(a, sideOf(t, "b", "", all, everyone, chance), false))(t)
+	for text, want := range map[string]Answer{
+		"class=silver ttft.p95:+20%": Failed, "class=gold ttft.p95:+20%": Passed, "class=lead ttft.p95:+20%": Undecided,
+	} {
+		answer, words := r.Judge(must.Have(ParseGate(text))(t))
+		expect.Equal(t, answer, want, words)
+	}
+	_, err := ParseGate("class=gold ttft.p33:+20%")
+	expect.Error(t, err, "want METRIC")
 }
 
 // TestPartsOfOtherWorkloads: only a whole run of the same workload is a pair.

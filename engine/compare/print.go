@@ -47,26 +47,25 @@ func Print(w io.Writer, r *Result, o PrintOptions) error {
 	columns := []int{valueWidth, valueWidth, changeWidth, intervalWidth, floorWidth}
 	p.Row("", labelWidth, columns, "A", "B", "change", "95 % interval", "floor")
 	for _, m := range r.Metrics {
-		if !o.Full && (!m.Main || m.Change == nil && m.A == nil) {
-			continue
+		if o.Full || m.shown() {
+			p.Painted(m.row(Label(m.Name), columns, o.Colour))
 		}
-		row := format.Left("  "+Label(m.Name), labelWidth)
-		for i, cell := range m.cells() {
-			row += format.Right(cell, columns[i])
+	}
+	for i, part := range r.Owners {
+		switch {
+		case o.Full:
+			p.Line(format.Visible(part.Owner) + ", " + format.Many(part.Requests, "request"))
+			for _, m := range part.Metrics {
+				if m.shown() {
+					p.Painted(m.row(Label(m.Name), columns, o.Colour))
+				}
+			}
+		case i == 0:
+			p.Line(Label(costed) + " by owner")
+			fallthrough
+		case i < mostShown:
+			p.Painted(named(part.Metrics, costed).row(format.Visible(part.Owner), columns, o.Colour))
 		}
-		verdict := m.Verdict
-		code := map[string]string{
-			Worse:   "1;31",
-			Better:  "1;32",
-			Differs: "33",
-			Same:    "2",
-			Unclear: "2",
-			Unknown: "2",
-		}[verdict]
-		if o.Colour {
-			verdict = "\x1b[" + code + "m" + verdict + "\x1b[0m"
-		}
-		p.Painted(row + " " + verdict)
 	}
 	p.Line("")
 	for _, text := range r.said(o.Full) {
@@ -81,12 +80,38 @@ func Print(w io.Writer, r *Result, o PrintOptions) error {
 	return err
 }
 
+// mostShown is how many owners one screen shows; --full has all.
+const mostShown = 4
+
+// shown reports whether a metric is on one screen.
+func (m *Metric) shown() bool { return m.Main && (m.Change != nil || m.A != nil) }
+
+// row is a metric's line of a table.
+func (m *Metric) row(label string, columns []int, coloured bool) string {
+	row := format.Left("  "+label, labelWidth)
+	for i, cell := range m.cells() {
+		row += format.Right(cell, columns[i])
+	}
+	if !coloured {
+		return row + " " + m.Verdict
+	}
+	code := map[string]string{
+		Worse:   "1;31",
+		Better:  "1;32",
+		Differs: "33",
+		Same:    "2",
+		Unclear: "2",
+		Unknown: "2",
+	}[m.Verdict]
+	return row + " \x1b[" + code + "m" + m.Verdict + "\x1b[0m"
+}
+
 // Markdown writes a result for the summary of a pull request: the metrics, what becomes of gates, and what changed.
 // Text from outside is shown as format.Markdown has it.
 func Markdown(w io.Writer, r *Result, gates []Gate) error {
 	var rows [][]string
 	for _, m := range r.Metrics {
-		if m.Main && (m.Change != nil || m.A != nil) {
+		if m.shown() {
 			rows = append(rows, append(append([]string{Label(m.Name)}, m.cells()[:4]...), m.Verdict))
 		}
 	}
@@ -174,7 +199,8 @@ func (r *Result) telling() (told []*Metric) {
 	return told
 }
 
-// said are the sentences about what changed, what explains it, and the notes. full has those of all metrics.
+// said are the sentences about what some requests cost others, what changed, what explains it, and the notes. full has
+// those of all metrics.
 func (r *Result) said(full bool) (said []string) {
 	for _, m := range r.telling() {
 		said = append(said, m.Sentence)
@@ -188,6 +214,13 @@ func (r *Result) said(full bool) (said []string) {
 	if len(said) == 0 && r.Paired {
 		said = append(said, "no change is larger than its interval")
 	}
+	var costs []string
+	for _, part := range r.Owners {
+		if part.Cost != "" {
+			costs = append(costs, part.Cost)
+		}
+	}
+	said = append(costs, said...)
 	for _, c := range r.Explained {
 		said = append(said, c.Words)
 	}

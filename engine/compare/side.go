@@ -13,6 +13,7 @@ import (
 	"unique"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
@@ -48,6 +49,7 @@ type row struct {
 	met              float64
 	ok, told         bool // it ended ok; the server sent counts of tokens
 	target, instance string
+	owner            unique.Handle[rows.Owner] // whose it is
 }
 
 // ReadSide reads the runs of a side from their directories, in the order in which they were made. It is an error if a
@@ -140,6 +142,7 @@ func newRow(rec *record.Record, slos []metrics.SLO) *row {
 		told:         rec.ToldUsage(),
 		target:       unique.Make(rec.Target).Value(),
 		instance:     unique.Make(rec.Instance).Value(),
+		owner:        unique.Make(metrics.OwnerOf(rec)),
 	}
 	if rec.Job != record.None {
 		w.conversation = rec.Job

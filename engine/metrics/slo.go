@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
 
 // SLO bounds one latency of a request. A value as long as the bound meets it, an absent one does not. If several tokens
@@ -17,10 +18,38 @@ import (
 type SLO struct {
 	Latency int // place in Latencies
 	LimitNS int64
+	// whose requests alone it bounds, such as class and gold; "" = all that have no bound of that latency of their own
+	Field, Value string
+
+	own []SLO // of others, of that latency
 }
 
-// Met reports whether r, which ended OK, keeps within the bound.
+// Name is that of its bound: "ttft", or "class=gold ttft".
+func (o *SLO) Name() string {
+	name := latencies[o.Latency].Key
+	if o.Field != "" {
+		name = o.Field + "=" + o.Value + " " + name
+	}
+	return name
+}
+
+// concerns reports whether it bounds r.
+func (o *SLO) concerns(r *record.Record) bool {
+	if o.Field == "" && o.own == nil {
+		return true
+	}
+	owner := OwnerOf(r)
+	if o.Field != "" {
+		return owner.Value(o.Field) == o.Value
+	}
+	return !slices.ContainsFunc(o.own, func(own SLO) bool { return owner.Value(own.Field) == own.Value })
+}
+
+// Met reports whether r, which ended OK, keeps within the bound, or is none of the requests that it bounds.
 func (o *SLO) Met(r *record.Record) bool {
+	if !o.concerns(r) {
+		return true
+	}
 	ns := o.most(r)
 	return ns != record.None && ns <= o.LimitNS
 }
@@ -42,12 +71,14 @@ func (o *SLO) most(r *record.Record) int64 {
 const maxSLOMS = 1e9
 
 // ParseSLOs reads lists such as "ttft:500 tpot:50ms e2e:2s", milliseconds without a unit, separated
-// by spaces or commas. The result is in the order of Latencies; no list makes
-// no SLO, an empty list is an error.
+// by spaces or commas. A list that begins with an owner, such as "class=gold ttft:300ms", bounds that one's requests,
+// in place of what bounds all. The result is in the order of Latencies; no list makes no SLO, an empty list is an
+// error.
 func ParseSLOs(lists ...string) ([]SLO, error) {
 	var slos []SLO
 	for _, list := range lists {
-		parts := strings.FieldsFunc(list, func(r rune) bool { return strings.ContainsRune(" ,\t\n", r) })
+		field, value, rest := rows.CutOwner(list)
+		parts := strings.FieldsFunc(rest, func(r rune) bool { return strings.ContainsRune(" ,\t\n", r) })
 		if len(parts) == 0 {
 			return nil, fmt.Errorf("%q has no SLO in it; want NAME:TIME, such as ttft:500ms", list)
 		}
@@ -56,13 +87,21 @@ func ParseSLOs(lists ...string) ([]SLO, error) {
 			if err != nil {
 				return nil, err
 			}
-			if slices.ContainsFunc(slos, func(other SLO) bool { return other.Latency == o.Latency }) {
-				return nil, fmt.Errorf("%q: %s has a bound already", part, latencies[o.Latency].Key)
+			o.Field, o.Value = field, value
+			if slices.ContainsFunc(slos, func(other SLO) bool { return other.Name() == o.Name() }) {
+				return nil, fmt.Errorf("%q: %s has a bound already", part, o.Name())
 			}
 			slos = append(slos, o)
 		}
 	}
-	slices.SortFunc(slos, func(a, b SLO) int { return cmp.Compare(a.Latency, b.Latency) })
+	slices.SortStableFunc(slos, func(a, b SLO) int { return cmp.Compare(a.Latency, b.Latency) })
+	for i := range slos {
+		for _, other := range slos {
+			if o := &slos[i]; o.Field == "" && other.Field != "" && other.Latency == o.Latency {
+				o.own = append(o.own, other)
+			}
+		}
+	}
 	return slos, nil
 }
 
@@ -80,7 +119,7 @@ func parseSLO(text string) (SLO, error) {
 	if err != nil || !(limit >= 1) || ms > maxSLOMS {
 		return SLO{}, fmt.Errorf("%q: want a time above 0, such as 500 or 500ms, of at most %.0f ms", text, maxSLOMS)
 	}
-	return SLO{i, int64(limit)}, nil
+	return SLO{Latency: i, LimitNS: int64(limit)}, nil
 }
 
 func unknownLatency(name string) error {

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -75,13 +76,60 @@ func TestBoundOfTokensAtOnce(t *testing.T) {
 	r.Clear()
 	r.Outcome, r.SentNS, r.FirstTokenNS, r.LastTokenNS, r.Chunks, r.CompletionTokens = record.OK, 0, 100e6, 100e6, 11, 11
 	for limit, exceeds := range map[int64]bool{10e6: false, 10e6 - 1: true} {
-		bound := SLO{TPOT, limit}
+		bound := SLO{Latency: TPOT, LimitNS: limit}
 		if bound.Met(&r) == exceeds || bound.Exceeds(&r) != exceeds {
 			t.Errorf("within %d ns: met %v, exceeded %v", limit, bound.Met(&r), bound.Exceeds(&r))
 		}
 	}
 	r.CompletionTokens = 1
-	if bound := (SLO{TPOT, 1}); bound.Met(&r) || bound.Exceeds(&r) {
+	if bound := (SLO{Latency: TPOT, LimitNS: 1}); bound.Met(&r) || bound.Exceeds(&r) {
 		t.Error("an answer of one token has a TPOT")
+	}
+}
+
+// TestSLOsOfOwners: a bound of an owner takes the place of the one for all, in its latency alone, as a plain table says.
+func TestSLOsOfOwners(t *testing.T) {
+	slos, err := ParseSLOs("ttft:200 e2e:1000", "class=gold ttft:100", "tenant=a ttft:150ms,tpot:10")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for i := range slos {
+		names = append(names, slos[i].Name())
+	}
+	if want := "ttft, class=gold ttft, tenant=a ttft, tenant=a tpot, e2e"; strings.Join(names, ", ") != want {
+		t.Errorf("%v, want %s", names, want)
+	}
+	for _, class := range []string{"", "gold", "free"} {
+		for _, tenant := range []string{"", "a", "b"} {
+			limits := []int64{200}
+			if class == "gold" || tenant == "a" {
+				limits = nil
+			}
+			if class == "gold" {
+				limits = append(limits, 100)
+			}
+			if tenant == "a" {
+				limits = append(limits, 150)
+			}
+			for ms := int64(50); ms <= 250; ms += 10 {
+				var r record.Record
+				r.Clear()
+				r.Class, r.Tenant, r.SentNS, r.FirstTokenNS, r.LastTokenNS, r.DoneNS = class, tenant, 0, ms*1e6, ms*1e6, ms*1e6
+				r.CompletionTokens, r.Chunks = 11, 2
+				r.LastTokenNS += 10 * 5e6 // TPOT 5 ms
+				want := !slices.ContainsFunc(limits, func(limit int64) bool { return ms > limit })
+				if got := !slices.ContainsFunc(slos, func(o SLO) bool { return !o.Met(&r) }); got != want {
+					t.Errorf("class %q, tenant %q, TTFT %d ms: met is %v", class, tenant, ms, got)
+				}
+			}
+		}
+	}
+	for list, want := range map[string]string{
+		"class=gold": "has no SLO in it", "class=gold ttft:1 ttft:2": `class=gold ttft has a bound already`, "colour=red ttft:1": "no colon",
+	} {
+		if _, err := ParseSLOs(list); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", list, err, want)
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/route"
 	"github.com/fastreplay/fastreplay/engine/scrape"
@@ -22,7 +23,8 @@ import (
 // were ok and missed a bound + requests.stopped. One that missed several counts in missed for each of them, so missed
 // shows which bound limits goodput.
 type Goodput struct {
-	// the bounds in ms, as ttft_ms, tpot_ms, …; only in the run's own, not in a target's
+	// the bounds in ms, as ttft_ms, tpot_ms, …, or of an owner's requests as "class=gold ttft_ms"; only in the run's
+	// own, not in a target's
 	SLO          map[string]float64 `json:"slo,omitempty"`
 	Requests     int64              `json:"requests"`       // good ones: ok, and within every bound
 	RequestsPerS float64            `json:"requests_per_s"` // good requests over the run's duration
@@ -529,13 +531,18 @@ type Owners struct {
 	Priorities *Breakdown `json:"priorities"` // by priority; null likewise
 }
 
+// OwnerOf is whose request a record is of.
+func OwnerOf(r *record.Record) rows.Owner {
+	return rows.Owner{Tenant: r.Tenant, Model: r.Model, Class: r.Class, Priority: r.Priority}
+}
+
 // Each yields the breakdowns that there are, by the fields of rows that they are by.
 func (o *Owners) Each(yield func(field string, by *Breakdown) bool) {
 	if o == nil {
 		return
 	}
 	for i, by := range []*Breakdown{o.Classes, o.Tenants, o.Models, o.Priorities} {
-		if by != nil && !yield([]string{"class", "tenant", "model", "priority"}[i], by) {
+		if by != nil && !yield(rows.OwnerFields()[i], by) {
 			return
 		}
 	}

@@ -59,7 +59,7 @@ func (c *Config) checkObjectives() error {
 		if err != nil {
 			return fmt.Errorf("--require %w", err)
 		}
-		if _, _, name = verdict.CutOwner(name); name == "goodput" && len(c.SLOs) == 0 {
+		if _, _, name = rows.CutOwner(name); name == "goodput" && len(c.SLOs) == 0 {
 			return fmt.Errorf(
 				"--require %q needs the bounds that goodput counts by; give them, as in --goodput \"ttft:500ms\"",
 				text,
@@ -71,11 +71,17 @@ func (c *Config) checkObjectives() error {
 
 // checkOwners refuses objectives about owners that the trace does not have: they would be missed after the whole run.
 func (r *runner) checkOwners() error {
-	for _, text := range r.cfg.Limits.Require {
-		field, value, _ := verdict.CutOwner(text)
-		has := func(o rows.Owner) bool { return o.Value(field) == value }
-		if field != "" && !slices.ContainsFunc(r.load.Trace.Owners, has) {
-			return fmt.Errorf("--require %q: no row of the trace has the %s %q", text, field, value)
+	texts := map[string][]string{"require": r.cfg.Limits.Require}
+	for _, o := range r.cfg.SLOs {
+		texts["goodput"] = append(texts["goodput"], o.Name())
+	}
+	for flag, all := range texts {
+		for _, text := range all {
+			field, value, _ := rows.CutOwner(text)
+			has := func(o rows.Owner) bool { return o.Value(field) == value }
+			if field != "" && !slices.ContainsFunc(r.load.Trace.Owners, has) {
+				return fmt.Errorf("--%s %q: no row of the trace has the %s %q", flag, text, field, value)
+			}
 		}
 	}
 	return nil

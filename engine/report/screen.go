@@ -641,12 +641,14 @@ func (p *screen) goodput() {
 		good += " (" + format.Percent(*g.Share) + ")"
 	}
 	parts := []string{good}
-	for _, l := range metrics.Latencies() {
-		missed := g.Missed[l.Key]
-		ms, bound := g.SLO[l.Key+"_ms"]
-		if bound && missed > 0 {
-			what := l.Label + " > " + strconv.FormatFloat(ms, 'f', -1, 64) + " ms"
-			parts = append(parts, format.Count(missed)+" × "+what)
+	bounds := map[int][]string{} // by latency
+	for _, o := range SLOsOf(p.Summary) {
+		ms := strconv.FormatFloat(float64(o.LimitNS)/1e6, 'f', -1, 64)
+		bounds[o.Latency] = append(bounds[o.Latency], ms)
+	}
+	for i, l := range metrics.Latencies() {
+		if missed := g.Missed[l.Key]; missed > 0 && bounds[i] != nil {
+			parts = append(parts, format.Count(missed)+" × "+l.Label+" > "+strings.Join(bounds[i], " or ")+" ms")
 		}
 	}
 	p.field(first, 2, "goodput", parts...)

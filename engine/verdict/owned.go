@@ -12,17 +12,6 @@ import (
 // ownedQuantities are the numbers, or the beginnings of their names, that results have of the requests of one owner.
 var ownedQuantities = []string{"ttft.", "tpot.", "e2e.", "goodput", ErrorRate, "prefix_hits"}
 
-// CutOwner takes whose requests it is about off an objective or the name of a number, such as "class=gold ttft.p99":
-// the field of rows and its value. field is "" if it is about all requests.
-func CutOwner(text string) (field, value, rest string) {
-	owner, rest, _ := strings.Cut(strings.TrimSpace(text), " ")
-	field, value, named := strings.Cut(owner, "=")
-	if !named || !slices.Contains(rows.OwnerFields(), field) {
-		return "", "", text
-	}
-	return field, value, strings.TrimSpace(rest)
-}
-
 // checkOwned refuses numbers that results do not have by owner.
 func checkOwned(name string) error {
 	if slices.ContainsFunc(ownedQuantities, func(known string) bool { return strings.HasPrefix(name, known) }) &&
@@ -35,7 +24,7 @@ func checkOwned(name string) error {
 
 // viewOf is the summary of the requests that a number is about, and the number's name there.
 func viewOf(s *metrics.Summary, name string) (view *metrics.Summary, rest string) {
-	field, value, rest := CutOwner(name)
+	field, value, rest := rows.CutOwner(name)
 	if field == "" {
 		return s, name
 	}

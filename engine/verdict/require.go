@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/stats"
@@ -155,7 +156,7 @@ func unknownQuantity(name string) error {
 //
 // An objective may be about the requests of one owner alone, which the name then has, too: "class=gold ttft.p99<500ms".
 func ParseRequirement(text string) (name, op string, limit float64, err error) {
-	if field, value, rest := CutOwner(text); field != "" {
+	if field, value, rest := rows.CutOwner(text); field != "" {
 		if name, op, limit, err = ParseRequirement(rest); err == nil {
 			err = checkOwned(name)
 		}
@@ -244,7 +245,7 @@ func Objectives(s *metrics.Summary, unsafe []metrics.Unsafe) []metrics.Objective
 // quantityOf returns the quantity of a name; the zero value if a summary of another version has one that is unknown
 // here.
 func quantityOf(name string) quantity {
-	_, _, name = CutOwner(name)
+	_, _, name = rows.CutOwner(name)
 	all := append(quantities(), quantity{})
 	return all[slices.IndexFunc(all, func(q quantity) bool { return q.name == name || q.name == "" })]
 }

@@ -2,6 +2,7 @@ package rows
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -16,8 +17,8 @@ type Owner struct {
 	Priority string
 }
 
-// OwnerFields are the fields of an Owner by the names that users give them.
-func OwnerFields() []string { return []string{"tenant", "model", "class", "priority"} }
+// OwnerFields are the fields of an Owner by the names that users give them, the most telling first.
+func OwnerFields() []string { return []string{"class", "tenant", "model", "priority"} }
 
 // Value is that of a field by its name; "" if it is not said.
 func (o Owner) Value(field string) string {
@@ -32,6 +33,17 @@ func (o Owner) Value(field string) string {
 		return o.Priority
 	}
 	return ""
+}
+
+// CutOwner takes whose requests it is about off a bound or the name of a number, such as "class=gold ttft.p99": the
+// field of an Owner and its value. field is "" if it is about all requests.
+func CutOwner(text string) (field, value, rest string) {
+	owner, rest, _ := strings.Cut(strings.TrimSpace(text), " ")
+	field, value, named := strings.Cut(owner, "=")
+	if !named || !slices.Contains(OwnerFields(), field) {
+		return "", "", text
+	}
+	return field, value, strings.TrimSpace(rest)
 }
 
 func (f Field) ofOwner() bool { return f >= TenantField && f <= PriorityField }

@@ -1,0 +1,146 @@
+package compare
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
+)
+
+// Part is what changed of the requests of one tenant, model, class or priority.
+type Part struct {
+	Owner    string   `json:"owner"`    // such as class=gold
+	Requests int64    `json:"requests"` // that are ok in all runs
+	Metrics  []Metric `json:"metrics"`  // as those of all requests
+	// what those that a side was sent without cost these, or that nobody knows; absent if both sides have all requests
+	Cost string `json:"cost,omitempty"`
+}
+
+// mostParts bounds those of each field, which take as long together as all requests.
+const mostParts = 32
+
+// compareOwners adds what changed of each owner's requests. Of a field by which all are one owner's it adds nothing,
+// unless a side was sent without others of that field.
+func (r *Result) compareOwners(a, b *Side) {
+	left, ofA := a.runs[0].without(), true
+	if left == "" {
+		left, ofA = b.runs[0].without(), false
+	}
+	if a.runs[0].without() == b.runs[0].without() {
+		left = ""
+	}
+	leftField, leftValue, _ := strings.Cut(left, "=")
+	for _, field := range rows.OwnerFields() {
+		names := owners(a.runs[0].rows, field)
+		if len(names) < 2 && field != leftField {
+			continue
+		}
+		if len(names) > mostParts {
+			r.note("of %d values of %s the %d with the most requests are compared", len(names), field, mostParts)
+		}
+		for _, name := range names[:min(len(names), mostParts)] {
+			of := func(side *Side) (runs []*run) {
+				for _, run := range side.runs {
+					part := *run
+					part.rows = keep(run.rows, func(w *row) bool { return w.owner.Value().Value(field) == name })
+					runs = append(runs, &part)
+				}
+				return runs
+			}
+			m := match(of(a), of(b), r.Paired)
+			part := &Result{Scope: r.Scope, A: r.A, B: r.B, Margin: r.Margin,
+				Requests: int64(len(m.samples[0].good))}
+			part.Metrics = m.metrics(part, a.isRecord())
+			p := Part{Owner: field + "=" + name, Requests: part.Requests, Metrics: part.Metrics}
+			if field == leftField && name != leftValue {
+				p.Cost = part.cost(leftValue, name, ofA)
+			}
+			r.Owners = append(r.Owners, p)
+		}
+	}
+}
+
+// owners are the values of a field, those with the most requests first.
+func owners(all []*row, field string) (names []string) {
+	requests := map[string]int{}
+	for _, w := range all {
+		if name := w.owner.Value().Value(field); name != "" {
+			if requests[name]++; requests[name] == 1 {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.SortFunc(names, func(x, y string) int {
+		return cmp.Or(cmp.Compare(requests[y], requests[x]), cmp.Compare(x, y))
+	})
+	return names
+}
+
+// costed is the latency by which people say what some requests cost others.
+const costed = "ttft.p95"
+
+// cost says what requests that one side was sent without cost those of an owner. r is the comparison of these. A single
+// run of a side does not tell, nor do latencies that failed requests may have had.
+func (r *Result) cost(others, name string, ofA bool) string {
+	m := named(r.Metrics, costed)
+	failed := moreFailed(r.Metrics) // of those that had the others beside them
+	if !ofA {
+		m, failed = m.inverse(r), -failed
+	}
+	what := fmt.Sprintf("%s cost %s in %s", others, name, Label(costed))
+	switch {
+	case m.Low == nil:
+		return fmt.Sprintf("what %s is not known: %s", what, cmp.Or(m.why, m.Sentence))
+	case m.Verdict == Unknown:
+		return fmt.Sprintf("what %s is not known: %s", what, m.Sentence)
+	case r.Scope != ScopeServers:
+		return fmt.Sprintf("what %s is not known: it changed by %s %s from one run to the other, and how far runs "+
+			"differ anyway takes 3 runs a side", what, m.change(), m.ends())
+	case m.Verdict == Worse && hides(m, -failed), m.Verdict != Worse && hides(m, failed):
+		return fmt.Sprintf("what %s is not known: %s %s, and more of its requests failed in one side (error_rate)",
+			what, m.change(), m.ends())
+	case m.Verdict == Same:
+		return fmt.Sprintf("%s costs %s no %s: within ±%g %% %s", others, name, Label(costed), 100*r.Margin, m.ends())
+	case m.Verdict == Unclear:
+		return fmt.Sprintf("no cost of %s to %s is seen in %s: %s %s", others, name, Label(costed), m.ends(), m.sign(m.times()))
+	}
+	return fmt.Sprintf("%s costs %s %s %s %s", others, name, m.change(), Label(costed), m.ends())
+}
+
+// inverse is the change from B to A.
+func (m *Metric) inverse(r *Result) *Metric {
+	of := func(change *float64) *float64 {
+		if change == nil {
+			return nil
+		}
+		return new(1/(1+*change) - 1)
+	}
+	out := &Metric{Name: m.Name, Unit: m.Unit, A: m.B, B: m.A, Change: of(m.Change), Low: of(m.High), High: of(m.Low),
+		why: m.why}
+	out.judge(spec{label: Label(m.Name)}, r)
+	return out
+}
+
+// ofOwner are the metrics of one owner, or of all for "". They are nil if it was not compared.
+func (r *Result) ofOwner(owner string) []Metric {
+	if owner == "" {
+		return r.Metrics
+	}
+	for _, part := range r.Owners {
+		if part.Owner == owner {
+			return part.Metrics
+		}
+	}
+	return nil
+}
+
+// cutOwner takes the owner off the name of a metric, such as "class=gold ttft.p95"; "" if it is of all requests.
+func cutOwner(text string) (owner, name string) {
+	field, value, name := rows.CutOwner(text)
+	if field == "" {
+		return "", text
+	}
+	return field + "=" + value, name
+}
