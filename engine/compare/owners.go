@@ -104,7 +104,8 @@ func (r *Result) cost(others, name string, ofA bool) string {
 	case m.Verdict == Same:
 		return fmt.Sprintf("%s costs %s no %s: within ±%g %% %s", others, name, Label(costed), 100*r.Margin, m.ends())
 	case m.Verdict == Unclear:
-		return fmt.Sprintf("no cost of %s to %s is seen in %s: %s %s", others, name, Label(costed), m.ends(), m.sign(m.times()))
+		return fmt.Sprintf("no cost of %s to %s is seen in %s: %s %s",
+			others, name, Label(costed), m.ends(), m.sign(m.times()))
 	}
 	return fmt.Sprintf("%s costs %s %s %s %s", others, name, m.change(), Label(costed), m.ends())
 }

@@ -3,7 +3,7 @@
 //
 // It opens no sockets, writes to no terminal and judges no run: package metrics does that, from all records. A Meter
 // may be used by any goroutine. It keeps no records: each target takes 3 kB, and each of the first 64 has a window of
-// 180 kB. Add allocates nothing, but for the first failure of a kind.
+// 180 kB. Add allocates nothing, but for the first failure of a kind, and the first request of an owner.
 //
 // The package is not an API: any release may change it.
 package live
@@ -17,6 +17,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/scrape"
 )
@@ -75,6 +76,7 @@ type Meter struct {
 	windows [metrics.NumLatencies]*window
 	whole   [metrics.NumLatencies]*hdrhistogram.Histogram // of the run; likewise
 	targets []target                                      // and one for requests that never had any
+	owned   map[rows.Owner]*Owned                         // of requests whose rows say whose they are
 	// since when nothing but requests in flight is waited for; -1 = more is to be sent
 	waitsNS int64
 	stopped bool // the run was stopped then
@@ -87,6 +89,43 @@ type target struct {
 	failingNS int64 // since when no request ended ok; 0 = the last one did
 	ttft      *window
 	pages     map[int]scrape.Reading // the latest of its servers, by page
+}
+
+// Owned is what is counted of the requests of one owner.
+type Owned struct {
+	OK, Failed int64
+	TTFT       Histogram
+}
+
+// mostOwned bounds the owners that are told apart. Further ones count together, as nobody's.
+const mostOwned = 1024
+
+// owner is what is counted of a request's owner; nil if its row does not say.
+func (m *Meter) owner(r *record.Record) *Owned {
+	of := metrics.OwnerOf(r)
+	if of == (rows.Owner{}) {
+		return nil
+	}
+	if own := m.owned[of]; own != nil {
+		return own
+	}
+	if len(m.owned) >= mostOwned {
+		of = rows.Owner{}
+	}
+	if m.owned[of] == nil {
+		m.owned[of] = new(Owned)
+	}
+	return m.owned[of]
+}
+
+func (o *Owned) count(r *record.Record) {
+	switch kind := (Kind{Outcome: r.Outcome}); {
+	case o == nil, kind.stopped():
+	case r.Outcome == record.OK:
+		o.OK++
+	default:
+		o.Failed++
+	}
 }
 
 // Kind is how requests fail alike.
@@ -107,6 +146,7 @@ func NewMeter(plan Plan) *Meter {
 		waitsNS: -1,
 		past:    make([]moment, 1, 2*moments),
 		targets: make([]target, len(plan.Targets)+1),
+		owned:   map[rows.Owner]*Owned{},
 	}
 	for i, l := range metrics.Latencies() {
 		if l.LiveName != "" {
@@ -141,6 +181,8 @@ func (m *Meter) Add(nowNS int64, r *record.Record, to int) {
 		to = len(m.plan.Targets)
 	}
 	t := &m.targets[to]
+	own := m.owner(r)
+	own.count(r)
 	all := metrics.Latencies()
 	for i, w := range m.windows {
 		counts := all[i].OfSent || r.Outcome == record.OK
@@ -156,6 +198,9 @@ func (m *Meter) Add(nowNS int64, r *record.Record, to int) {
 		w.add(nowNS, ns)
 		count(m.whole[i], ns)
 		t.Histograms[i].add(ns)
+		if i == metrics.TTFT && own != nil {
+			own.TTFT.add(ns)
+		}
 		if i == metrics.TTFT && t.ttft != nil {
 			t.ttft.add(nowNS, ns)
 		}

@@ -1,11 +1,14 @@
 package live
 
 import (
+	"maps"
 	"math"
+	"slices"
 	"sort"
 	"strconv"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
@@ -97,6 +100,7 @@ func (s *Snapshot) Metrics() []byte {
 		}
 	}
 	s.histograms(p)
+	s.owners(p)
 	return []byte(p.String())
 }
 
@@ -106,20 +110,51 @@ func (s *Snapshot) histograms(p *format.Exposition) {
 			continue
 		}
 		name := p.Head(l.LiveName, "histogram", l.LiveHelp)
-		bounds := bucketsNS()
 		for _, t := range s.Targets {
-			var sum int64
-			values := &t.Histograms[i]
-			for j, n := range values.Cells {
-				bound := "+Inf"
-				if j < buckets {
-					bound = strconv.FormatFloat(seconds(bounds[j]), 'g', -1, 64)
-				}
-				sum += n
-				p.Value(name+"_bucket", float64(sum), "target", t.URL, "le", bound)
-			}
-			p.Value(name+"_sum", seconds(values.SumNS), "target", t.URL)
-			p.Value(name+"_count", float64(sum), "target", t.URL)
+			t.Histograms[i].write(p, name, "target", t.URL)
 		}
+	}
+}
+
+// write appends the samples of a histogram with these labels.
+func (h *Histogram) write(p *format.Exposition, name string, labels ...string) {
+	bounds := bucketsNS()
+	var sum int64
+	for j, n := range h.Cells {
+		bound := "+Inf"
+		if j < buckets {
+			bound = strconv.FormatFloat(seconds(bounds[j]), 'g', -1, 64)
+		}
+		sum += n
+		p.Value(name+"_bucket", float64(sum), slices.Concat(labels, []string{"le", bound})...)
+	}
+	p.Value(name+"_sum", seconds(h.SumNS), labels...)
+	p.Value(name+"_count", float64(sum), labels...)
+}
+
+// owners appends what became of the requests of each owner. Beyond the first 1,024 all labels are empty.
+func (s *Snapshot) owners(p *format.Exposition) {
+	if len(s.Owned) == 0 {
+		return
+	}
+	labels := map[rows.Owner][]string{}
+	for of := range s.Owned {
+		for _, field := range rows.OwnerFields() {
+			labels[of] = append(labels[of], field, of.Value(field))
+		}
+	}
+	sorted := slices.SortedFunc(maps.Keys(labels), func(x, y rows.Owner) int {
+		return slices.Compare(labels[x], labels[y])
+	})
+	name := p.Head("owner_requests_total", "", "Requests that ended, by whose they are and outcome.")
+	for _, of := range sorted {
+		own := s.Owned[of]
+		p.Value(name, float64(own.OK), append(labels[of], "outcome", record.OK.String())...)
+		p.Value(name, float64(own.Failed), append(labels[of], "outcome", "failed")...)
+	}
+	name = p.Head("owner_time_to_first_token_seconds", "histogram", "TTFT by whose requests they are.")
+	for _, of := range sorted {
+		own := s.Owned[of]
+		own.TTFT.write(p, name, labels[of]...)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
+	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/scrape"
 )
 
@@ -72,10 +73,48 @@ func TestMetrics(t *testing.T) {
 	expect.Near(t, got[`fastreplay_time_to_first_token_seconds_sum{target="http://a"}`], sum, 1e-9, "the sum")
 }
 
+// of is the record of a class.
+func of(class string, r *record.Record) *record.Record {
+	r.Class, r.Model = class, "lora\"1"
+	return r
+}
+
+// TestOwnedMetrics: requests are counted by whose they are, and none of nobody's; those of owners beyond the bound count
+// together.
+func TestOwnedMetrics(t *testing.T) {
+	m := NewMeter(Plan{Targets: []string{"http://a"}, Requests: 12})
+	m.Add(1e9, completed(0, 0, 7e6, 10, 5e6), 0)
+	if page := m.Snapshot(Counts{}).Metrics(); strings.Contains(string(page), "owner") {
+		t.Errorf("nobody's requests have an owner:\n%s", page)
+	}
+	for range 3 {
+		m.Add(1e9, of("gold", completed(0, 0, 7e6, 10, 5e6)), 0)
+	}
+	m.Add(1e9, of("gold", failed(0, 1, 503)), 0)
+	for i := range mostOwned + 10 {
+		m.Add(1e9, of(fmt.Sprint("class-", i), completed(0, 0, 7e6, 10, 5e6)), 0)
+	}
+	got := samples(t, m.Snapshot(Counts{NowNS: 2e9}).Metrics())
+	const gold = `class="gold",tenant="",model="lora\"1",priority=""`
+	for key, want := range map[string]float64{
+		"fastreplay_owner_requests_total{" + gold + `,outcome="ok"}`:                            3,
+		"fastreplay_owner_requests_total{" + gold + `,outcome="failed"}`:                        1,
+		"fastreplay_owner_time_to_first_token_seconds_bucket{" + gold + `,le="0.005"}`:          0,
+		"fastreplay_owner_time_to_first_token_seconds_bucket{" + gold + `,le="0.01"}`:           3,
+		"fastreplay_owner_time_to_first_token_seconds_count{" + gold + `}`:                      3,
+		`fastreplay_owner_requests_total{class="",tenant="",model="",priority="",outcome="ok"}`: 11,
+	} {
+		if value, there := got[key]; !there || value != want {
+			t.Errorf("%s is %g (%t), want %g", key, value, there, want)
+		}
+	}
+}
+
 // TestDashboard: the page has every metric that the dashboard uses, and the dashboard uses every metric of the page.
 func TestDashboard(t *testing.T) {
 	text := must.Have(os.ReadFile("../../scripts/grafana/fastreplay.json"))(t)
 	m, c := steady(2, 40, false)
+	m.Add(1e9, of("gold", completed(0, 1e6, 1e6, 10, 5e6)), 0)
 	served := map[string]bool{}
 	for key := range samples(t, m.Snapshot(c).Metrics()) {
 		name, _, _ := strings.Cut(key, "{")

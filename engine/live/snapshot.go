@@ -7,6 +7,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/scrape"
@@ -34,6 +35,7 @@ type Snapshot struct {
 	Goal    string   // how far the run is from what it goes on for; "" if there is no goal, or that is not known yet
 	Targets []Target // the last one has no URL if requests failed that never had a target
 	All     Target   // errors, and what servers say, of all of them together
+	Owned   map[rows.Owner]Owned
 }
 
 // Series is what a quantity was in the last minute.
@@ -102,6 +104,10 @@ func (m *Meter) Snapshot(c Counts) *Snapshot {
 		s.WaitedNS = c.NowNS - m.waitsNS
 	}
 	s.describe(m.targets)
+	s.Owned = map[rows.Owner]Owned{}
+	for of, own := range m.owned {
+		s.Owned[of] = *own
+	}
 	s.progress(smooth.perS(ended))
 	return s
 }
