@@ -188,6 +188,13 @@ func (r *reply) decode(req *fasthttp.Request, model []byte) error {
 		var line bytes.Buffer
 		_ = json.Compact(&line, req.Body()) // it is JSON
 		r.body = line.Bytes()
+		headers := map[string]string{}
+		for name, value := range req.Header.All() {
+			if bytes.HasPrefix(name, []byte("X-")) {
+				headers[string(name)] = string(value)
+			}
+		}
+		r.headers, _ = json.Marshal(headers)
 	}
 	r.promptTokens, r.chain, r.left = h.tokens, h.chain, h.left
 	apart := r.apart()

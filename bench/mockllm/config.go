@@ -60,6 +60,13 @@ type Config struct {
 	// name does. Without one it is 0.
 	Priorities bool
 
+	// Adapters is how many LoRA adapters there are beside the model, lora-1, lora-2, …; another model is refused then.
+	Adapters int
+	// AdapterSlots is how many of them are loaded at a time; one that is not used makes room for another. 0 = all.
+	AdapterSlots int
+	// AdapterLoad is how long it takes to load one, which is added to TTFT.
+	AdapterLoad time.Duration
+
 	// CacheTokens is the size of the prefix cache, rounded down to whole blocks. As in an engine, it is all the room
 	// there is: running requests hold blocks for their prompt and output. A request that finds too few free blocks
 	// waits. 0 = no cache and no such limit, negative = a cache without a limit.
@@ -114,8 +121,8 @@ type Config struct {
 	// Log gets a JSON line for each generation request. It is written by one goroutine and flushed several times a
 	// second.
 	Log io.Writer
-	// LogAll adds the instant of each token and the request's body to its line, and stamps a request's first byte
-	// alone.
+	// LogAll adds the instant of each token, the request's body and its X- headers to its line, and stamps a request's
+	// first byte alone.
 	LogAll bool
 	// TLS serves https. nil = http.
 	TLS *tls.Config
@@ -203,17 +210,19 @@ func (c *Config) Validate() error {
 		{"template head", c.TemplateHead}, {"template tail", c.TemplateTail}, {"template jitter", c.TemplateJitter},
 		{"BOS tokens", c.BOSTokens}, {"split words", c.SplitWords}, {"mean output", c.MeanOutput},
 		{"tokens per chunk", c.TokensPerChunk}, {"reasoning tokens", c.ReasoningTokens}, {"tool tokens", c.ToolTokens},
-		{"pacers", c.Pacers}, {"instance", c.Instance},
+		{"pacers", c.Pacers}, {"instance", c.Instance}, {"adapters", c.Adapters}, {"adapter slots", c.AdapterSlots},
 	} {
 		check(v.value >= 0, "%s %d: must not be negative", v.name, v.value)
 	}
 	check(
-		min(c.TTFT, c.ITL, c.PrefillPerToken, c.HostLoadPerToken, c.KeepAlive) >= 0,
-		"latencies must not be negative: ttft %v, itl %v, prefill per token %v, load per token %v, keep-alive %v",
+		min(c.TTFT, c.ITL, c.PrefillPerToken, c.HostLoadPerToken, c.AdapterLoad, c.KeepAlive) >= 0,
+		"latencies must not be negative: ttft %v, itl %v, prefill per token %v, load per token %v, of an adapter %v, "+
+			"keep-alive %v",
 		c.TTFT,
 		c.ITL,
 		c.PrefillPerToken,
 		c.HostLoadPerToken,
+		c.AdapterLoad,
 		c.KeepAlive,
 	)
 	check(c.Spread >= 0 && c.Spread <= 1, "spread %v: must be between 0 and 1", c.Spread)

@@ -92,6 +92,8 @@ var logTemplate = sync.OnceValue(func() template {
 		`"first_token_ns":$first_ns,"last_token_ns":$last_ns,"done_ns":$done_ns,"status":<answered|$status|null>,` +
 		`"prompt_tokens":<read|$prompt|null>,` +
 		`"cached_tokens":<begun|$cached|null>,<tiers|"host_tokens":$host,>` +
-		`"completion_tokens":<begun|$output|null>,"api":"$api","peer":"$peer",` +
-		`"fault":<faulty|"$fault"|null>,"end":"$ending"<all|,"token_ns":[$token_instants],"body":<read|$body|null>>}`)
+		`"completion_tokens":<begun|$output|null>,"model":"$model","priority":$priority,<adapter|"load_ns":$load_ns,>` +
+		`"api":"$api","peer":"$peer",` +
+		`"fault":<faulty|"$fault"|null>,"end":"$ending"` +
+		`<all|,"token_ns":[$token_instants],"body":<read|$body|null>,"headers":<read|$headers|null>>}`)
 })

@@ -43,6 +43,7 @@ type reply struct {
 	http10       bool
 	compress     bool
 	body         []byte // for Config.LogAll
+	headers      []byte // likewise, those whose names begin with X-, as an object
 
 	// The answer.
 	cachedTokens         int
@@ -69,6 +70,7 @@ type reply struct {
 	status               int
 	begun                bool  // it has a slot
 	beginNS              int64 // since then
+	adapterNS            int64 // of its TTFT, what its LoRA adapter took to load
 	released             bool  // it has given the slot back
 	ending               ending
 
@@ -109,7 +111,7 @@ func (r *reply) start(now int64, cachedTokens, hostTokens int) {
 	uncached := time.Duration(r.promptTokens - cachedTokens)
 	loading := time.Duration(hostTokens) * cfg.HostLoadPerToken
 	ttft := float64(cfg.TTFT+uncached*cfg.PrefillPerToken+loading) * r.draw.spread(cfg.Spread)
-	r.due = now + int64(ttft)
+	r.due = now + r.adapterNS + int64(ttft)
 }
 
 // begin sets r going, which has been started.

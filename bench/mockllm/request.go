@@ -3,6 +3,7 @@ package mockllm
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -242,7 +243,20 @@ func (c *Config) defaultTokens(t *protocol) int64 {
 }
 
 // serves reports whether a request may name the model.
-func (c *Config) serves(model string) bool { return c.Model == "" || model == c.Model }
+func (c *Config) serves(model string) bool {
+	if c.Adapters > 0 {
+		return model == "" || model == cmp.Or(c.Model, defaultModel) || slices.Contains(c.adapterNames(), model)
+	}
+	return c.Model == "" || model == c.Model
+}
+
+// adapterNames are those of all LoRA adapters.
+func (c *Config) adapterNames() (names []string) {
+	for i := range c.Adapters {
+		names = append(names, fmt.Sprintf("lora-%d", i+1))
+	}
+	return names
+}
 
 func unknownModel(model string) *requestError {
 	return &requestError{404, "NotFoundError", fmt.Sprintf("The model `%s` does not exist.", model)}

@@ -29,6 +29,7 @@ type scheduler struct {
 	running    int
 	queue      []*reply
 	cache      prefixCache
+	adapters   adapters
 	events     inOrder[*change]
 	added      uint64 // events so far
 	unseen     int    // requests' ends among the events
@@ -98,6 +99,11 @@ func (s *scheduler) acquire(r *reply) admission {
 	}
 	s.queue = slices.Insert(s.queue, place, r)
 	s.serveQueue(r) // what ended after r had arrived, or just now
+	if s.adapters.room > 0 && !r.begun && s.unseen == 0 {
+		// Those before it may wait for an adapter.
+		s.apply(r.arrivedNS)
+		s.admitHeads(r.arrivedNS, r)
+	}
 	switch {
 	case r.begun:
 		return admitted
@@ -150,6 +156,17 @@ func (s *scheduler) stats(now int64) (running, waiting int, cache cacheStats) {
 	return s.running, len(s.queue), s.cache.stats()
 }
 
+// appendAdapters appends what /metrics says of LoRA adapters.
+func (s *scheduler) appendAdapters(dst []byte) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.adapters.names) == 0 {
+		return dst
+	}
+	s.adapters.tell(s.queue)
+	return s.adapters.append(dst)
+}
+
 // catchUp begins who can begin now.
 func (s *scheduler) catchUp() {
 	s.mu.Lock()
@@ -194,11 +211,18 @@ func (s *scheduler) serveQueue(own *reply) {
 	}
 }
 
+// admitHeads admits the first that wait, but for those whose adapter has no place.
 func (s *scheduler) admitHeads(now int64, own *reply) {
-	for len(s.queue) > 0 && s.admit(s.queue[0], now) {
-		r := s.queue[0]
-		s.queue[0] = nil
-		s.queue = s.queue[1:]
+	for at := 0; at < len(s.queue); {
+		r := s.queue[at]
+		if !s.adapters.fits(r.p.model) {
+			at++
+			continue
+		}
+		if !s.admit(r, now) {
+			return
+		}
+		s.queue = slices.Delete(s.queue, at, at+1)
 		if r != own {
 			s.launch(r)
 		}
@@ -208,18 +232,21 @@ func (s *scheduler) admitHeads(now int64, own *reply) {
 // admit starts r at the instant now, or at the latest end applied if that is later: its slot was not free before. It
 // reports false when there is no slot or no room.
 func (s *scheduler) admit(r *reply, now int64) bool {
-	if s.slots > 0 && s.running >= s.slots {
+	if s.slots > 0 && s.running >= s.slots || !s.adapters.fits(r.p.model) {
 		return false
 	}
 	cached, fromHost, ok := s.cache.begin(r.lease)
 	if !ok {
 		return false
 	}
-	if s.slots > 0 || s.cache.pool != nil {
+	if s.slots > 0 || s.cache.pool != nil || s.adapters.room > 0 {
 		now = max(now, s.lastEnd)
 	}
 	s.running++
-	r.start(max(now, r.arrivedNS), cached, fromHost)
+	now = max(now, r.arrivedNS)
+	r.lease.adapter = r.p.model
+	r.adapterNS = s.adapters.begin(r.p.model, now)
+	r.start(now, cached, fromHost)
 	r.lease.prefills = true
 	s.add(&r.lease.ready, change{at: r.due, lease: r.lease})
 	return true
@@ -253,6 +280,7 @@ func (s *scheduler) applyNext() (end bool) {
 			s.cache.answered(l)
 		}
 		s.cache.end(l)
+		s.adapters.end(l.adapter)
 	} else {
 		l.prefills = false
 		if !l.ended { // else it never got so far
@@ -272,6 +300,7 @@ type lease struct {
 	answer         []uint64 // … and for each that ends in the answer, but for one that ends in its last token
 	sent           int      // tokens of the answer that came; written once, before it is in scheduler.ends
 	prompt, output int      // tokens
+	adapter        string   // the model that the request names
 
 	blocks   []int32 // what it holds of a limited pool: the prompt's blocks in order, then its output's
 	found    int     // how many of them were there before it

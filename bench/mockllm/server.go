@@ -63,6 +63,7 @@ func newServer(cfg Config, crew *crew) (*Server, error) {
 	}
 	s.sched.launch = func(r *reply) { go r.begin() }
 	s.sched.slots, s.sched.maxQueue, s.sched.priorities = cfg.Slots, cfg.MaxQueue, cfg.Priorities
+	s.sched.adapters = adapters{names: cfg.adapterNames(), room: cfg.AdapterSlots, loadNS: int64(cfg.AdapterLoad)}
 	s.sched.cache = newPrefixCache(cfg.CacheTokens, cfg.BlockTokens)
 	s.sched.cache.host.room = int(cfg.HostTokens / int64(cfg.BlockTokens))
 	return s, nil
@@ -166,9 +167,13 @@ func (s *Server) Close() error {
 
 // modelList is the answer to /v1/models.
 func (s *Server) modelList() response {
-	const list = `{"object":"list","data":[{"id":"%s","object":"model","created":%d,"owned_by":"mockllm",` +
-		`"max_model_len":%s}]}`
-	body := fmt.Appendf(nil, list, appendEscaped(nil, s.model), s.started.Unix(), s.maxModelLen())
+	const model = `{"id":"%s","object":"model","created":%d,"owned_by":"mockllm","parent":%s,"max_model_len":%s}`
+	base := appendEscaped(nil, s.model)
+	body := fmt.Appendf([]byte(`{"object":"list","data":[`), model, base, s.started.Unix(), "null", s.maxModelLen())
+	for _, name := range s.sched.adapters.names { // as vLLM lists them (vllm/entrypoints/openai/models/serving.py)
+		body = fmt.Appendf(append(body, ','), model, name, s.started.Unix(), `"`+string(base)+`"`, "null")
+	}
+	body = append(body, "]}"...)
 	return response{status: 200, body: body}
 }
 

@@ -98,12 +98,16 @@ type logLine struct {
 	PromptTokens *int            `json:"prompt_tokens"`
 	Cached       *int            `json:"cached_tokens"`
 	Completion   *int            `json:"completion_tokens"`
+	Model        string          `json:"model"`
+	Priority     int64           `json:"priority"`
+	LoadNS       int64           `json:"load_ns"`
 	API          string          `json:"api"`
 	Peer         string          `json:"peer"`
 	Fault        string          `json:"fault"`
 	End          ending          `json:"end"`
 	TokenNS      []int64         `json:"token_ns"` // of Config.LogAll
 	Body         json.RawMessage `json:"body"`
+	Headers      json.RawMessage `json:"headers"`
 }
 
 // lines closes the server and returns the log by request id.

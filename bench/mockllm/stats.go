@@ -60,6 +60,7 @@ vllm:request_success_total{%[1]s,finished_reason="length"} %[3]g
 # TYPE vllm:cache_config_info gauge
 `, labels, float64(s.stats.stopped.Load()), float64(s.stats.cut.Load()))
 	b = s.appendCacheConfig(b, cache.capacity)
+	b = s.sched.appendAdapters(b)
 	// as the process collector of Python's client
 	b = fmt.Appendf(b, "process_start_time_seconds %.3f\n", float64(s.started.UnixNano())/1e9)
 	return response{

@@ -83,6 +83,8 @@ func (r *reply) appendValue(dst []byte, name string) []byte {
 		})
 	case "body":
 		return append(dst, r.body...)
+	case "headers":
+		return append(dst, r.headers...)
 	case "ending":
 		return append(dst, r.ending...)
 	}
@@ -149,6 +151,10 @@ func (r *reply) number(name string) int64 {
 		return r.arrivalNS
 	case "arrived_ns":
 		return r.arrivedNS
+	case "load_ns":
+		return r.adapterNS
+	case "priority":
+		return r.p.priority
 	case "begin_ns":
 		return r.beginNS
 	case "first_ns":
@@ -230,6 +236,8 @@ func (r *reply) is(condition string) bool {
 		return r.begun
 	case "faulty":
 		return r.fault.Kind != ""
+	case "adapter":
+		return r.srv.sched.adapters.has(r.p.model)
 	case "all":
 		return r.cfg.LogAll
 	}

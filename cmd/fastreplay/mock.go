@@ -104,6 +104,11 @@ func (o *mockOptions) addFlags(cmd *cobra.Command) {
 	f.IntVar(&c.MaxQueue, "max-queue", 0, "requests that may wait; more are refused with 503 (0 = no limit)")
 	f.BoolVar(&c.Priorities, "priorities", false,
 		"requests that wait begin in the order of the priority in their bodies, the least first")
+	f.IntVar(&c.Adapters, "adapters", 0,
+		"serve `N` LoRA adapters beside the model, lora-1, lora-2, …, and refuse other names")
+	f.IntVar(&c.AdapterSlots, "adapter-slots", 0,
+		"`N` adapters are loaded at a time; one that no request uses makes room for another (0 = all)")
+	f.DurationVar(&c.AdapterLoad, "adapter-load", 0, "added to --ttft if an adapter is loaded first")
 	c.CacheTokens = -1
 	addValue(f, &c.CacheTokens, parseCache, "", "-1", "cache-tokens",
 		"room for running requests and cached prefixes together in `TOKENS`, such as 3M; a request that finds too "+
@@ -150,7 +155,8 @@ func (o *mockOptions) addFlags(cmd *cobra.Command) {
 		"`FILE` that gets a JSON line for each request (- = standard error); with --instances its name must contain "+
 			"{instance}",
 	)
-	f.BoolVar(&c.LogAll, "log-all", false, "add the instant of each token and the request's body to the lines of --log")
+	f.BoolVar(&c.LogAll, "log-all", false,
+		"add the instant of each token, the request's body and its X- headers to the lines of --log")
 	f.BoolVar(&o.tlsSelfSigned, "tls-self-signed", false, "serve https with a certificate made for this run")
 	f.StringVar(&o.tlsCA, "tls-ca", "", "`FILE` that gets the self-signed certificate (PEM), for clients to trust")
 	f.IntVar(&c.Pacers, "pacers", 0, "goroutines that write events (0 = half the processors)")

@@ -22,8 +22,7 @@ func (g *goodput) addFlag(f *pflag.FlagSet) {
 		&g.lists,
 		"goodput",
 		nil,
-		"count requests within `BOUNDS`, as \"ttft:500ms tpot:50ms\", or those of one owner, as \"class=gold "+
-			"ttft:300ms\" (ms without a unit); repeatable",
+		"count requests within `BOUNDS`, as \"ttft:500ms tpot:50ms\" or \"class=gold ttft:300\" (in ms); repeatable",
 	)
 }
 

@@ -24,6 +24,8 @@ type breakdown struct {
 	parts map[string]*partCounts
 	slos  []metrics.SLO // by which good requests count; none = none
 	rest  int64         // requests of parts beyond maxParts
+	waits bool          // how long requests wait counts, too, and their ideal hits
+	loads bool          // requests that come first at a target count, which it may have loaded something for
 }
 
 type partCounts struct {
@@ -34,6 +36,47 @@ type partCounts struct {
 	latencies    metrics.LatencyStats // those of partLatencies
 	cache        cacheCounts
 	squares      float64 // sum of the squares of its ok requests' prompt tokens
+	longestNS    int64   // that one of its requests waited for a token, or for its failure
+	first        map[string]firstUse
+}
+
+// firstUse is the first request of a part at a target, as far as records have come.
+type firstUse struct{ sentNS, ttftNS int64 }
+
+// addWait counts how long a request waited.
+func (b *breakdown) addWait(p *partCounts, r *record.Record) {
+	if r.SentNS == record.None || stopped(r.Outcome) {
+		return
+	}
+	ttft := latencies[metrics.TTFT].Of(r)
+	wait := ttft
+	if ttft == record.None {
+		wait = r.DoneNS - r.SentNS
+	}
+	p.longestNS = max(p.longestNS, wait)
+	if first, known := p.first[r.Target]; b.loads && (!known || r.SentNS < first.sentNS) {
+		if p.first == nil {
+			p.first = map[string]firstUse{}
+		}
+		p.first[r.Target] = firstUse{r.SentNS, ttft}
+	}
+}
+
+// setWaits sets what part tells of waits.
+func (p *partCounts) setWaits(part *metrics.Part) {
+	part.LongestWaitMS = new(float64(p.longestNS) / 1e6)
+	var ttfts []float64
+	for _, first := range p.first {
+		if first.ttftNS != record.None {
+			ttfts = append(ttfts, float64(first.ttftNS)/1e6)
+		}
+	}
+	if len(ttfts) > 0 {
+		part.FirstTTFTMS = new(stats.Describe(ttfts, 1).P50)
+	}
+	if p.cache.Ideals == p.ok {
+		part.ExpectedHitRatio = stats.Ratio(p.cache.Expected, p.cache.Prompt)
+	}
 }
 
 // add counts one finished request; one of nobody's is left out.
@@ -58,6 +101,9 @@ func (b *breakdown) add(name string, r *record.Record) {
 		p.leftOut++
 	} else if stopped(r.Outcome) {
 		p.stopped++
+	}
+	if b.waits {
+		b.addWait(p, r)
 	}
 	if r.Outcome != record.OK {
 		return
@@ -98,6 +144,9 @@ func (b *breakdown) summary(least int, over bool) *metrics.Breakdown {
 		}
 		if len(b.slos) > 0 {
 			part.GoodShare = stats.Ratio(p.good, p.ok+failed)
+		}
+		if b.waits {
+			p.setWaits(&part)
 		}
 		p.latencies.Fill(&part.PartLatencies)
 		out.Parts = append(out.Parts, part)

@@ -78,7 +78,9 @@ func NewCollector(targets []string, slos ...metrics.SLO) *Collector {
 	c.none = newTargetStats(c.slos)
 	for _, by := range c.owners.all() {
 		by.slos = c.slos
+		by.waits = true
 	}
+	c.owners.models.loads = true
 	for i := range c.targets {
 		c.targets[i] = newTargetStats(c.slos)
 	}

@@ -513,6 +513,10 @@ type Part struct {
 	GoodShare *float64 `json:"goodput_share,omitempty"`
 	// share of its prompt tokens that an ideal cache would have held; absent if unknown, and of instances and addresses
 	ExpectedHitRatio *float64 `json:"expected_hit_ratio,omitempty"`
+	// the longest that one of its requests waited for its first token, or without one for its failure; absent likewise
+	LongestWaitMS *float64 `json:"longest_wait_ms,omitempty"`
+	// of a model, the median TTFT of the first request for it at each target, which may have loaded it; absent else
+	FirstTTFTMS *float64 `json:"first_ttft_ms,omitempty"`
 }
 
 // AnswerModel counts the ok requests to a target by the model that their answers name.

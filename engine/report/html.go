@@ -264,7 +264,7 @@ func factsOf(parts []*part) (facts [][2]string) {
 
 // targetColumns are those of targets that a page has room for.
 const targetColumns = " url name requests failed share ttft_ms.p50 ttft_ms.p99 tpot_ms.p50 e2e_ms.p99 " +
-	"reported_hit_ratio counted_hit_ratio goodput.share goodput_share "
+	"reported_hit_ratio counted_hit_ratio expected_hit_ratio goodput.share goodput_share longest_wait_ms first_ttft_ms "
 
 // tablesOf are the parts with these paths, if they are there; of the columns of rows those that are named between
 // spaces, "" = all.

@@ -57,6 +57,8 @@ type Reading struct {
 	MostKVUsage *float64 `json:"kv_usage_max"` // share of the KV cache in use of the engine with the most
 	// when the server's process began, Unix time; null if the page does not report it
 	BeganS *float64 `json:"began_s"`
+	// LoRA adapters that requests run with, with commas between them (vLLM); absent if it reports none
+	Adapters string `json:"adapters,omitempty"`
 }
 
 // maxValue bounds what a server can mean, so that sums stay finite. What is beyond, below 0 or no number counts as not
@@ -74,7 +76,13 @@ type Reader struct {
 	pages    int
 	key      []byte
 	began    *float64 // of the page; nil = not reported
+	adapters string   // likewise
+	saidAtS  float64  // of adapters, Unix time
 }
+
+// runningAdapters is vLLM's name of a series for each set of LoRA adapters that ever ran together, whose value is when
+// they last did, Unix time (vllm/v1/metrics/loggers.py).
+const runningAdapters = "vllm:lora_requests_info"
 
 // processBegan is the process collector's name, in Python's client and in others
 // (https://prometheus.io/docs/instrumenting/writing_clientlibs/#process-metrics).
@@ -104,11 +112,11 @@ func NewReader() *Reader {
 
 // Read returns what a page reports; a page without any known name is not an error, a page of another format is.
 func (r *Reader) Read(page []byte) (Reading, error) {
-	r.pages, r.began = r.pages+1, nil
+	r.pages, r.began, r.adapters, r.saidAtS = r.pages+1, nil, "", 0
 	if err := Lines(page, r.add); err != nil {
 		return Reading{}, err
 	}
-	out := Reading{BeganS: r.began}
+	out := Reading{BeganS: r.began, Adapters: r.adapters}
 	for i, f := range r.families {
 		if out.Engine == "" && r.found[i].page == r.pages {
 			out.Engine = f.engine
@@ -124,6 +132,9 @@ func (r *Reader) Read(page []byte) (Reading, error) {
 func (r *Reader) add(name []byte, labels Labels, value float64) {
 	if string(name) == processBegan && value > 0 && value <= maxValue {
 		r.began = new(value)
+	}
+	if string(name) == runningAdapters && value > r.saidAtS && value <= maxValue {
+		r.adapters, r.saidAtS = labels.Get("running_lora_adapters"), value
 	}
 	for _, i := range r.named[string(name)] {
 		f, at := &r.families[i], &r.found[i]

@@ -2,6 +2,7 @@ package scrape
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -58,7 +59,11 @@ type group struct {
 	pages  []int
 	levels [firstCounter]level
 	queued int64 // samples that found a queue
+	loaded map[string]bool
 }
+
+// mostAdapters bounds the names of adapters that are kept of a target.
+const mostAdapters = 1024
 
 // level gathers a gauge.
 type level struct {
@@ -107,7 +112,21 @@ func (w *Watch) Add(page int, m *Sample) {
 	for i := range w.groups {
 		if g := &w.groups[i]; slices.Contains(g.pages, page) {
 			g.add(w.latest)
+			g.addAdapters(m.Adapters)
 		}
+	}
+}
+
+// addAdapters keeps the names of a list.
+func (g *group) addAdapters(list string) {
+	for name := range strings.SplitSeq(list, ",") {
+		if name == "" || len(g.loaded) == mostAdapters {
+			continue
+		}
+		if g.loaded == nil {
+			g.loaded = map[string]bool{}
+		}
+		g.loaded[name] = true
 	}
 }
 
@@ -156,6 +175,7 @@ func (g *group) server(pages []counters) Server {
 	}
 	out.Running, out.Waiting, out.KVUsage, out.PowerW = g.levels[Running].gauge(), g.levels[Waiting].gauge(),
 		g.levels[KVUsage].gauge(), g.levels[GPUPower].gauge()
+	out.Adapters = slices.Sorted(maps.Keys(g.loaded))
 	if n := g.levels[Waiting].n; n > 0 {
 		out.WaitingShare = new(float64(g.queued) / float64(n))
 	}
@@ -214,6 +234,9 @@ type Server struct {
 	Waiting       *Gauge   `json:"waiting"`        // requests that waited
 	WaitingShare  *float64 `json:"waiting_share"`  // share of the samples during the run that found a queue
 	KVUsage       *Gauge   `json:"kv_usage"`       // share of the KV cache in use, 0 to 1
+
+	// LoRA adapters that requests ran with, as the samples saw it; absent if none
+	Adapters []string `json:"adapters,omitempty"`
 
 	GPUs   int    `json:"gpus,omitempty"`    // how many GPUs the pages have the power of
 	PowerW *Gauge `json:"power_w,omitempty"` // power of all of them, in W; absent if no page has it
