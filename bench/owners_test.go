@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // ownedTrace has 60 rows one after the other. All have the same four blocks of 16 tokens, so that only whose they are
@@ -25,6 +26,9 @@ func ownedTrace(t *testing.T) (path string, owners []map[string]any) {
 			owner["tenant"] = fmt.Sprintf("t%d", i%3)
 			owner["class"] = []string{"gold", "free"}[i%2]
 			owner["priority"] = i%4 - 2
+		}
+		if i%8 == 5 {
+			owner["headers"] = map[string]any{"X-Flow": fmt.Sprint("f", i), "traceparent": "00-1", "x-plain": "of the row"}
 		}
 		if i%4 == 3 {
 			owner["model"] = fmt.Sprintf("lora-%d", i%8)
@@ -92,6 +96,11 @@ func TestOwnersOnTheWire(t *testing.T) {
 		}
 		expect.Equal(t, [2]string{g.header.Get("x-fairness"), rec.Tenant}, [2]string{fairness, text("tenant")}, "row", rec.Row)
 		expect.Equal(t, g.header.Get("x-plain"), "{other}", "a word that is none of ours stays")
+		flow, parent := "", ""
+		if want["headers"] != nil {
+			flow, parent = fmt.Sprint("f", rec.Row), "00-1"
+		}
+		expect.Equal(t, [2]string{g.header.Get("x-flow"), g.header.Get("traceparent")}, [2]string{flow, parent}, "row", rec.Row)
 		classes[text("class")]++
 	}
 	for _, part := range r.summary.Owners.Classes.Parts {
@@ -121,6 +130,19 @@ func TestOwnersOfAnyFormat(t *testing.T) {
 	rows := strings.Split(strings.TrimSpace(p.stdout.String()), "\n")
 	expect.Contains(t, rows[0], `"model":"gpt-4"`, "the first row")
 	expect.Equal(t, strings.Contains(rows[1], "model"), false, rows[1])
+
+	path, owners := ownedTrace(t)
+	p = start(t, nil, "convert", "--block-tokens", "16", "--format", "mooncake", path)
+	expect.Equal(t, p.wait(t), 0, p.stderr.String())
+	for i, line := range strings.Split(strings.TrimSpace(p.stdout.String()), "\n") {
+		var row struct{ Headers map[string]string }
+		must.Do(t, json.Unmarshal([]byte(line), &row))
+		given, _ := owners[i]["headers"].(map[string]any)
+		expect.Equal(t, len(row.Headers), len(given), line)
+		for name, value := range given {
+			expect.Equal(t, row.Headers[strings.ToLower(name)], fmt.Sprint(value), line)
+		}
+	}
 }
 
 // TestHitsByModel: a server keeps the blocks of each model apart, and so does the ideal.
@@ -160,6 +182,15 @@ func TestOwnersRefused(t *testing.T) {
 	bad := filepath.Join(t.TempDir(), "bad.jsonl")
 	writeFile(t, bad, `{"timestamp":0,"input_length":5,"output_length":1,"tenant":"a\nb"}`+"\n")
 	expect.Contains(t, refused(t, "--trace", bad, "--url", "127.0.0.1:1"), "control character", "a tenant with a line break")
+	for headers, want := range map[string]string{
+		`{"x-a":"b\nc"}`: "control character", `{"x-a\r\nb":"c"}`: "control character", `{"authorization":"a"}`: "may not set authorization",
+		`{"x-api-key":"secret"}`: "no credentials", `{"X-Request-Id":"1"}`: "may not set x-request-id", `{"host":"a"}`: "may not set host",
+		`{"x a":"b"}`: "header name", `["x-a"]`: "want", `{"x-a":1}`: "want a string", `{"x-a":"` + strings.Repeat("b", 600) + `"}`: "512 at most",
+		"{" + strings.Repeat(`"x-a":"b",`, 16) + `"x-b":"c"}`: "more than 16 headers",
+	} {
+		writeFile(t, bad, `{"timestamp":0,"input_length":5,"output_length":1,"headers":`+headers+"}\n")
+		expect.Contains(t, refused(t, "--trace", bad, "--url", "127.0.0.1:1", "--no-probe"), want, headers)
+	}
 	writeFile(t, bad, `{"timestamp":0,"input_length":5,"output_length":1,"priority":"soon"}`+"\n")
 	expect.Contains(t, refused(t, "--trace", bad, "--url", "127.0.0.1:1"), "no whole number", "a priority in words")
 	writeFile(t, bad, `{"timestamp":0,"payload":{"prompt":"a","max_tokens":1},"model":"b"}`+"\n")

@@ -107,8 +107,8 @@ func IsKey(name string) bool {
 	return strings.HasSuffix(name, "authorization") || strings.HasSuffix(name, "key")
 }
 
-// isCredential reports whether a header or parameter is a credential by its name.
-func isCredential(name string) bool {
+// IsCredential reports whether a header or parameter is a credential by its name.
+func IsCredential(name string) bool {
 	name = strings.ToLower(name)
 	for _, word := range [...]string{"auth", "key", "token", "secret", "cookie", "pass", "sess", "cred", "sig"} {
 		if strings.Contains(name, word) {
@@ -120,7 +120,7 @@ func isCredential(name string) bool {
 
 // hides adds the value of a header or parameter, and base64 codes of one that is a credential.
 func (r *Redactor) hides(name, value string) {
-	credential := isCredential(name)
+	credential := IsCredential(name)
 	if len(value) < shortestKey || len(value) < shortestSecret && !IsKey(name) {
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/http1"
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
+	"github.com/fastreplay/fastreplay/engine/redact"
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
@@ -25,8 +26,48 @@ func placeholders(value string) (fields []string) {
 	return fields
 }
 
+// rowHeaders are the headers that a row has of its own.
+func rowHeaders(owner rows.Owner) (all []http1.Header) {
+	for line := range strings.SplitSeq(owner.Headers, "\n") {
+		if name, value, ok := strings.Cut(line, ": "); ok {
+			all = append(all, http1.Header{Name: name, Value: value})
+		}
+	}
+	return all
+}
+
+// mostRowHeaders bounds the different sets of headers that rows have: for each one requests are made in their own way.
+const mostRowHeaders = 4096
+
+// checkRowHeaders refuses headers that a file may not set: those of fastreplay's own, and credentials, which no trace
+// should have.
+func (p *Prepared) checkRowHeaders() error {
+	sets := map[string]bool{}
+	for _, owner := range p.Trace.Owners {
+		for _, h := range rowHeaders(owner) {
+			if err := h.Validate(); err != nil {
+				return fmt.Errorf("headers of a row: %w", err)
+			}
+			own := !strings.HasPrefix(h.Name, "x-") && h.Name != "traceparent" && h.Name != "baggage"
+			if own || h.Name == "x-request-id" || redact.IsCredential(h.Name) {
+				return fmt.Errorf("headers of a row: a trace may not set %s, but only x-…, traceparent and baggage, "+
+					"and no credentials; give it with --header", h.Name)
+			}
+			sets[owner.Headers] = true
+		}
+	}
+	if len(sets) > mostRowHeaders {
+		return fmt.Errorf("rows have %d different sets of headers, and %d are too many; fill some with --header and "+
+			"the fields of rows", len(sets), mostRowHeaders)
+	}
+	return nil
+}
+
 // checkTemplates refuses headers with values that no row has.
 func (p *Prepared) checkTemplates() error {
+	if err := p.checkRowHeaders(); err != nil {
+		return err
+	}
 	for _, h := range p.secrets {
 		for _, field := range placeholders(h.Value) {
 			has := func(o rows.Owner) bool { return o.Value(field) != "" }
@@ -61,6 +102,12 @@ func (p *Prepared) byOwner(all workload.Owned) (owned []workload.Owned, err erro
 				return nil, fmt.Errorf("--header %s, of a row: %w", h.Name, err)
 			}
 			own.Headers = append(own.Headers, filled)
+		}
+		for _, h := range rowHeaders(owner) {
+			given := func(g http1.Header) bool { return strings.EqualFold(g.Name, h.Name) }
+			if !slices.ContainsFunc(p.secrets, given) {
+				own.Headers = append(own.Headers, h)
+			}
 		}
 		owned = append(owned, own)
 	}

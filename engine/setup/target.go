@@ -159,6 +159,10 @@ func (p *Prepared) findTarget(ctx context.Context) error {
 		_, query, _ := strings.Cut(url, "?")
 		queries = append(queries, query)
 	}
+	var hidden []http1.Header // of rows, as those of --header
+	for _, owner := range p.Trace.Owners {
+		hidden = append(hidden, rowHeaders(owner)...)
+	}
 	p.Prober = &probe.Prober{
 		Targets:        p.Targets,
 		TLS:            trust,
@@ -166,7 +170,7 @@ func (p *Prepared) findTarget(ctx context.Context) error {
 		Timeout:        cmp.Or(o.ProbeTimeout, min(usualProbeTimeout, o.Timeout)),
 		Waiting:        p.notes.Waiting,
 		Headers:        p.headers(backend),
-		Secrets:        o.redactor(p.secrets, queries...),
+		Secrets:        o.redactor(append(hidden, p.secrets...), queries...),
 		Tokenizer:      o.Tokenizer,
 		Nonce:          rand.Uint64() >> 1,
 		Tokenize:       p.tokenizeBackend,

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math/bits"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
@@ -16,6 +17,7 @@ import (
 //	{"session_id":"a","messages":[{"role":"user","content":"Hi"}],"tools":[…],"extra":{"temperature":0}}
 //	{"session_id":"a","delay":1500,"payload":{"model":"m","messages":[…]}}
 //	{"timestamp":9,"input_length":60,"output_length":5,"tenant":"a","model":"lora-1","class":"gold","priority":-1}
+//	{"timestamp":9,"input_length":60,"output_length":5,"headers":{"x-flow":"a"}}
 //
 // Timestamps are milliseconds and an id stands for 512 tokens, as
 // https://github.com/kvcache-ai/Mooncake/tree/main/FAST25-release describes. An id names a block together with all
@@ -29,7 +31,7 @@ func mooncake() *Format {
 			Names: rows.Usual(rows.TimestampField, rows.InputField, rows.OutputField, rows.HashIDsField,
 				rows.SessionField, rows.DelayField, rows.TextField, rows.MessagesField, rows.PayloadField,
 				rows.ToolsField, rows.ExtraField,
-				rows.TenantField, rows.ModelField, rows.ClassField, rows.PriorityField),
+				rows.TenantField, rows.ModelField, rows.ClassField, rows.PriorityField, rows.HeadersField),
 			Aliases: map[string]rows.Field{
 				"created_time":  rows.TimestampField,
 				"input_tokens":  rows.InputField,
@@ -105,7 +107,16 @@ func (r *Request) appendOwner(dst []byte) []byte {
 	if r.Owner.Priority != "" {
 		dst = concat(dst, `,"priority":`, r.Owner.Priority)
 	}
-	return dst
+	if r.Owner.Headers == "" {
+		return dst
+	}
+	lead := `,"headers":{`
+	for line := range strings.SplitSeq(r.Owner.Headers, "\n") {
+		name, value, _ := strings.Cut(line, ": ")
+		dst = appendText(appendText(dst, lead, name), ":", value)
+		lead = ","
+	}
+	return append(dst, '}')
 }
 
 // appendPrompt writes what a request asks.

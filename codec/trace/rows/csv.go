@@ -164,6 +164,8 @@ func (p *Reader) cell(f Field, cell []byte) error {
 	case f == SessionField:
 		p.row.SetSession(cell)
 		return nil
+	case f == HeadersField:
+		return p.headers(cell)
 	case f.ofOwner():
 		return p.setOwner(f, string(cell))
 	case f == TimestampField && p.layout.Dates:

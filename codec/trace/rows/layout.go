@@ -27,6 +27,7 @@ const (
 	ModelField
 	ClassField
 	PriorityField
+	HeadersField
 	TextField // what is verbatim, from here on
 	MessagesField
 	PayloadField
@@ -70,6 +71,7 @@ func UsualNames() Names {
 		ModelField:     "model",
 		ClassField:     "class",
 		PriorityField:  "priority",
+		HeadersField:   "headers",
 		TextField:      "text_input",
 		MessagesField:  "messages",
 		PayloadField:   "payload",

@@ -15,6 +15,8 @@ type Owner struct {
 	Class  string // of service; "" = not said
 	// Priority is as vLLM has it, where less is sooner, or as other servers do; "" = not said. It is a whole number.
 	Priority string
+	// Headers are further ones of its request, in order, "x-flow: a" each, with line feeds between them.
+	Headers string
 }
 
 // OwnerFields are the fields of an Owner by the names that users give them, the most telling first.
@@ -46,10 +48,41 @@ func CutOwner(text string) (field, value, rest string) {
 	return field, value, strings.TrimSpace(rest)
 }
 
-func (f Field) ofOwner() bool { return f >= TenantField && f <= PriorityField }
+func (f Field) ofOwner() bool { return f >= TenantField && f <= HeadersField }
 
-// maxOwnerBytes bounds a tenant, model or class. Names of models that are paths have about 100.
-const maxOwnerBytes = 512
+const (
+	// maxOwnerBytes bounds a tenant, model, class or header. Names of models that are paths have about 100.
+	maxOwnerBytes = 512
+	// maxHeaders bounds those of a row.
+	maxHeaders = 16
+)
+
+// headers notes the row's own headers, an object of strings.
+func (p *Reader) headers(object []byte) error {
+	name := p.layout.Names[HeadersField]
+	var lines []string
+	s := Scan(object)
+	err := s.Object(func(key []byte) error {
+		header := strings.ToLower(string(key))
+		value, err := s.Text(&p.name)
+		switch {
+		case err != nil:
+			return err
+		case len(lines) == maxHeaders:
+			return Bad(name+" has more than 16 headers", "leave some out")
+		case len(header)+len(value) > maxOwnerBytes:
+			return Bad(fmt.Sprintf("%s has a header of %d bytes", name, len(header)+len(value)),
+				fmt.Sprintf("%d at most", maxOwnerBytes))
+		case strings.ContainsFunc(header+string(value), unicode.IsControl):
+			return Bad(fmt.Sprintf("%s has %s with a control character", name, Quote(header)), "leave it out")
+		}
+		lines = append(lines, header+": "+string(value))
+		return nil
+	})
+	slices.Sort(lines)
+	p.row.Owner.Headers = strings.Join(lines, "\n")
+	return err
+}
 
 // setOwner notes one field of the row's owner.
 func (p *Reader) setOwner(f Field, value string) error {

@@ -266,6 +266,12 @@ func (p *Reader) value(f Field, s *Scanner) error {
 			p.row.SetSession(name)
 		}
 		return err
+	case f == HeadersField:
+		from := s.At
+		if err := s.Skip(); err != nil {
+			return err
+		}
+		return p.headers(s.Data[from:s.At])
 	case f.ofOwner():
 		value, err := p.textOrNumber(f, s)
 		if err != nil {
