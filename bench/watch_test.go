@@ -81,9 +81,28 @@ func TestTargetsThatComeAndGo(t *testing.T) {
 			}
 		}
 	}
+	joinedCounts := slices.IndexFunc(res.summary.Servers.Targets, func(s scrape.Server) bool { return s.Target == joining })
+	must.Equal(t, joinedCounts >= 0, true, "metrics of %s: %+v", joining, res.summary.Servers.Targets)
+	if read := res.summary.Servers.Targets[joinedCounts].PromptTokens; read == nil || *read == 0 {
+		t.Errorf("prompt tokens that %s counted: %v", joining, read)
+	}
 	c := res.summary.PrefixCache
 	if c.AboveIdealTokens > c.OvertakenTokens || c.ReportedTokens == nil || *c.ReportedTokens == 0 {
 		t.Errorf("hits: %+v", c)
+	}
+}
+
+// TestTargetsOfAName: each address of a name is a target.
+func TestTargetsOfAName(t *testing.T) {
+	t.Parallel()
+	mock := startMock(t)
+	at := must.Have(url.Parse(mock.url))(t)
+	r := run(t, "--trace", steady(t, 20, 100, 2), "--targets", "dns:127.0.0.1:"+at.Port(), "--route", "least-inflight")
+	expect.Equal(t, r.summary.Targets[0].URL, "http://127.0.0.1:"+at.Port(), "the target")
+	expect.Equal(t, r.summary.Requests.OK, int64(20), "requests")
+	load := steady(t, 3, 10, 2)
+	for source, want := range map[string]string{"dns:llm": "want dns:HOST:PORT", "dns:llm.invalid:80": "cannot resolve llm.invalid", "dns::80": "want dns:HOST:PORT"} {
+		expect.Contains(t, refused(t, load, "--targets", source, "--route", "least-inflight"), want, source)
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -110,14 +111,14 @@ func (o *options) readTargets() error {
 	if o.targetsFile == "" {
 		return nil
 	}
-	file, watched := strings.CutPrefix(o.targetsFile, setup.WatchPrefix)
-	if watched {
-		o.WatchTargets = file
+	source, watched := strings.CutPrefix(o.targetsFile, setup.WatchPrefix)
+	if watched = watched || strings.HasPrefix(source, setup.DNSPrefix); watched {
+		o.WatchTargets = source
 	}
 	if watched && len(o.URLs) > 0 {
-		return errors.New("--targets " + setup.WatchPrefix + "FILE names all servers; put those of --url into it")
+		return errors.New("--targets " + o.targetsFile + " names all servers; put those of --url there")
 	}
-	urls, weights, err := setup.ReadTargets(file, watched)
+	urls, weights, err := setup.ReadTargets(context.Background(), source, watched)
 	if err != nil {
 		return fmt.Errorf("--targets: %w", err)
 	}

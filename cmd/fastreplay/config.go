@@ -133,6 +133,9 @@ func resolvedFlags(o *options) map[string]any {
 		case "targets":
 			file, watched := strings.CutPrefix(text, setup.WatchPrefix)
 			flags[f.Name] = absolute(file)
+			if strings.HasPrefix(text, setup.DNSPrefix) {
+				flags[f.Name] = text
+			}
 			if watched {
 				flags[f.Name] = setup.WatchPrefix + absolute(file)
 			}

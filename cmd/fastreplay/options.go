@@ -191,8 +191,8 @@ func (o *options) addServer(f *pflag.FlagSet) {
 	f.StringArrayVarP(&o.URLs, "url", "u", nil,
 		"`URL` of a server: host:port, base or full; repeatable (default: an embedded mock)")
 	f.StringVar(&o.targetsFile, "targets", "",
-		"`FILE` with a server on each line, as for --url, and perhaps its weight; watch:FILE is read again during the "+
-			"run: servers join and leave")
+		"`FILE` with a server on each line, as for --url, and perhaps its weight; watch:FILE, or the addresses of "+
+			"dns:HOST:PORT, are read again during the run: servers join and leave")
 	addWords(f, &o.Route, "route",
 		"which of several servers gets a request; "+strings.Join(setup.Routes(), ", "), setup.Routes()...)
 	f.StringVarP(&o.Model, "model", "m", "", "model name (default: asked from /v1/models)")

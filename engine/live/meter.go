@@ -75,7 +75,7 @@ type Meter struct {
 	// of the last minute; nil of latencies that are not shown live
 	windows [metrics.NumLatencies]*window
 	whole   [metrics.NumLatencies]*hdrhistogram.Histogram // of the run; likewise
-	targets []target                                      // and one for requests that never had any
+	targets []target                                      // one for requests that never had any, and those that joined
 	owned   map[rows.Owner]*Owned                         // of requests whose rows say whose they are
 	// since when nothing but requests in flight is waited for; -1 = more is to be sent
 	waitsNS int64
@@ -89,6 +89,31 @@ type target struct {
 	failingNS int64 // since when no request ended ok; 0 = the last one did
 	ttft      *window
 	pages     map[int]scrape.Reading // the latest of its servers, by page
+}
+
+// target is the one with an index in the plan; else the one of that URL, which joined during the run; without a URL that
+// of requests that never had any.
+func (m *Meter) target(url string, at int) *target {
+	none := len(m.plan.Targets)
+	switch {
+	case at >= 0 && at < none:
+		return &m.targets[at]
+	case url == "":
+		return &m.targets[none]
+	}
+	at = slices.IndexFunc(m.targets, func(t target) bool { return t.URL == url })
+	if at < 0 {
+		at = len(m.targets)
+		m.targets = append(m.targets, newTarget(url))
+	}
+	return &m.targets[at]
+}
+
+// newTarget is one of which nothing is counted yet.
+func newTarget(url string) target {
+	t := target{pages: map[int]scrape.Reading{}}
+	t.URL, t.Errors = url, map[Kind]int64{}
+	return t
 }
 
 // Owned is what is counted of the requests of one owner.
@@ -145,7 +170,6 @@ func NewMeter(plan Plan) *Meter {
 		plan:    plan,
 		waitsNS: -1,
 		past:    make([]moment, 1, 2*moments),
-		targets: make([]target, len(plan.Targets)+1),
 		owned:   map[rows.Owner]*Owned{},
 	}
 	for i, l := range metrics.Latencies() {
@@ -154,18 +178,13 @@ func NewMeter(plan Plan) *Meter {
 			m.whole[i] = hdrhistogram.New(leastNS, mostNS, digits)
 		}
 	}
-	for i := range m.targets {
-		t := &m.targets[i]
-		t.Errors = map[Kind]int64{}
-		if i == len(plan.Targets) {
-			break
-		}
-		t.URL = plan.Targets[i]
-		t.pages = map[int]scrape.Reading{}
+	for i, url := range plan.Targets {
+		m.targets = append(m.targets, newTarget(url))
 		if i < mostWindows {
-			t.ttft = newWindow()
+			m.targets[i].ttft = newWindow()
 		}
 	}
+	m.targets = append(m.targets, newTarget(""))
 	return m
 }
 
@@ -177,10 +196,7 @@ func (m *Meter) Add(nowNS int64, r *record.Record, to int) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if to < 0 || to >= len(m.plan.Targets) {
-		to = len(m.plan.Targets)
-	}
-	t := &m.targets[to]
+	t := m.target(r.Target, to)
 	own := m.owner(r)
 	own.count(r)
 	all := metrics.Latencies()
@@ -245,7 +261,7 @@ func (t *target) fail(nowNS int64, r *record.Record) {
 func (m *Meter) Sample(page int, s *scrape.Sample) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	i := slices.Index(m.plan.Targets, s.Target)
+	i := slices.IndexFunc(m.targets, func(t target) bool { return t.URL == s.Target && t.URL != "" })
 	if i >= 0 {
 		m.targets[i].pages[page] = s.Reading
 	}

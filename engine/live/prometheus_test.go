@@ -110,6 +110,31 @@ func TestOwnedMetrics(t *testing.T) {
 	}
 }
 
+// TestJoinedTargets: what joins during the run is a target of its own, with what its server says; what fails without a
+// target is none's.
+func TestJoinedTargets(t *testing.T) {
+	m := NewMeter(Plan{Targets: []string{"http://a"}, Requests: 12})
+	joined := completed(0, 0, 7e6, 10, 5e6)
+	joined.Target = "http://new"
+	m.Add(1e9, joined, 5)
+	m.Add(1e9, joined, 5)
+	m.Add(1e9, failed(0, 1, 503), -1)
+	m.Sample(3, sampled("http://new", 3, 2, 0.25))
+	m.Sample(4, sampled("http://elsewhere", 3, 2, 0.25))
+	got := samples(t, m.Snapshot(Counts{NowNS: 2e9}).Metrics())
+	for key, want := range map[string]float64{
+		`fastreplay_requests_total{target="http://new",outcome="ok",status="200"}`: 2,
+		`fastreplay_requests_total{target="http://a",outcome="ok",status="200"}`:   0,
+		`fastreplay_requests_total{target="",outcome="http_error",status="503"}`:   1,
+		`fastreplay_server_requests_running{target="http://new"}`:                  3,
+		`fastreplay_time_to_first_token_seconds_count{target="http://new"}`:        2,
+	} {
+		if value, there := got[key]; !there || value != want {
+			t.Errorf("%s is %g (%t), want %g", key, value, there, want)
+		}
+	}
+}
+
 // TestDashboard: the page has every metric that the dashboard uses, and the dashboard uses every metric of the page.
 func TestDashboard(t *testing.T) {
 	text := must.Have(os.ReadFile("../../scripts/grafana/fastreplay.json"))(t)

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -176,6 +177,36 @@ func (b *Prober) dial(ctx context.Context, at server) (conn net.Conn, err error)
 	}
 	return secure, nil
 }
+
+// LookUp is a target for each address that a name of the form HOST:PORT has, in their order.
+func LookUp(
+	ctx context.Context, name string, resolve func(ctx context.Context, network, host string) ([]netip.Addr, error),
+) (urls []string, err error) {
+	host, port, err := net.SplitHostPort(name)
+	if number, wrong := strconv.ParseUint(port, 10, 16); err != nil || host == "" || wrong != nil || number == 0 {
+		return nil, fmt.Errorf("dns:%s: want dns:HOST:PORT, such as dns:llm.default.svc:8000", name)
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookUpTimeout)
+	defer cancel()
+	addrs, err := resolve(ctx, "ip", host)
+	if err != nil {
+		return nil, fmt.Errorf("cannot resolve %s: %w", host, err)
+	}
+	for i := range addrs {
+		addrs[i] = addrs[i].Unmap()
+	}
+	slices.SortFunc(addrs, netip.Addr.Compare)
+	for _, a := range slices.Compact(addrs) {
+		urls = append(urls, "http://"+net.JoinHostPort(a.String(), port))
+	}
+	if len(urls) == 0 {
+		return nil, fmt.Errorf("%s has no address", host)
+	}
+	return urls, nil
+}
+
+// lookUpTimeout bounds a look-up during a run.
+const lookUpTimeout = 5 * time.Second
 
 // Resolve looks up every address of every target's name. The addresses keep the resolver's families and are sorted, so
 // that two runs spread their requests alike.

@@ -47,6 +47,7 @@ type Scraper struct {
 	clock    sched.Clock
 	sink     ScrapeSink
 	mu       sync.Mutex // over sink
+	asking   context.Context
 	cancel   context.CancelFunc
 	halt     chan struct{}
 	ended    sync.WaitGroup
@@ -106,6 +107,7 @@ func (b *Prober) Scraper(
 	}
 	return &Scraper{
 		interval: interval,
+		asking:   ctx,
 		cancel:   cancel,
 		halt:     make(chan struct{}),
 		pages:    pages,
@@ -324,13 +326,37 @@ func (s *Scraper) Targets() []string {
 func (s *Scraper) Start(clock sched.Clock, sink ScrapeSink) {
 	s.clock, s.sink = clock, sink
 	for i, p := range s.pages {
-		s.ended.Go(func() { s.follow(i, p) })
+		turn := s.interval * time.Duration(i+1) / time.Duration(len(s.pages))
+		s.ended.Go(func() { s.follow(i, p, turn) })
 	}
 }
 
-func (s *Scraper) follow(i int, p *scrapePage) {
-	turn := time.Duration(i + 1)
-	wait := time.NewTimer(s.interval * turn / time.Duration(len(s.pages)))
+// Join begins to sample a target of b that takes part from now on, and reports whether all its pages can be read. It
+// calls joined for each page before its first sample. Call it between Start and Stop, from one goroutine.
+func (s *Scraper) Join(b *Prober, t *workload.Target, joined func(target string)) bool {
+	own := *b
+	own.Targets = []workload.Target{*t}
+	candidates, err := own.scrapePages(s.asking, nil)
+	all := err == nil
+	for _, alternatives := range candidates {
+		p, err := firstKnown(alternatives)
+		if err != nil {
+			all = false
+			continue
+		}
+		i := len(s.pages)
+		s.pages = append(s.pages, p)
+		s.mu.Lock()
+		joined(p.target)
+		s.mu.Unlock()
+		s.ended.Go(func() { s.follow(i, p, 0) })
+	}
+	return all
+}
+
+// follow samples a page, the first time in its turn.
+func (s *Scraper) follow(i int, p *scrapePage, turn time.Duration) {
+	wait := time.NewTimer(turn)
 	defer wait.Stop()
 	halted := false
 	select {

@@ -317,12 +317,13 @@ func (r *runner) send(ctx context.Context, group *shard.Group) (summary *metrics
 	found, err := r.run.Do(ctx)
 	end()
 	endChunkLog()
+	r.changes = endTargets()
 	r.servers.end()
 	select {
 	case <-r.aborts: // that was about requests
 	default:
 	}
-	r.changes, r.acted = endTargets(), r.actions.End(r.aborts)
+	r.acted = r.actions.End(r.aborts)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/report"
 	"github.com/fastreplay/fastreplay/engine/scrape"
 	"github.com/fastreplay/fastreplay/engine/setup"
+	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
 // serverWatch takes the samples of a run to disk and sums them up. The scraper calls sample, one call at a time.
@@ -85,6 +86,13 @@ func (w *serverWatch) start(run *engine.Run, meter *live.Meter) {
 	if w.scraper != nil {
 		w.meter, w.run, w.counted[1] = meter, run, math.MaxInt64
 		w.scraper.Start(run.Clock(), w.sample)
+	}
+}
+
+// join reads the metrics of a target that joins, if those of others are read.
+func (w *serverWatch) join(b *probe.Prober, t *workload.Target) {
+	if w.scraper != nil {
+		w.whole = w.scraper.Join(b, t, w.sums.Join) && w.whole
 	}
 }
 

@@ -20,6 +20,7 @@ const (
 type targetWatch struct {
 	r       *runner
 	present map[string]bool // targets by their URLs, as results name them
+	read    map[string]bool // those whose metrics were read, if those of any are
 	said    map[string]bool // what was wrong, each once
 	changes []scrape.Event
 }
@@ -29,9 +30,9 @@ func (r *runner) watchTargets(ctx context.Context) (end func() []scrape.Event) {
 	if r.cfg.WatchTargets == "" {
 		return func() []scrape.Event { return nil }
 	}
-	w := &targetWatch{r: r, present: map[string]bool{}, said: map[string]bool{}}
+	w := &targetWatch{r: r, present: map[string]bool{}, read: map[string]bool{}, said: map[string]bool{}}
 	for _, url := range r.load.URLs() {
-		w.present[url] = true
+		w.present[url], w.read[url] = true, true
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var following sync.WaitGroup
@@ -54,10 +55,13 @@ func (r *runner) watchTargets(ctx context.Context) (end func() []scrape.Event) {
 	}
 }
 
-// look reads the file, and lets targets join and leave. A file without a server, or with anything wrong, changes
+// look reads the file, or looks up the name, and lets targets join and leave. A file without a server, or with anything wrong, changes
 // nothing: it may be half written.
 func (w *targetWatch) look(ctx context.Context) {
-	urls, weights, err := setup.ReadTargets(w.r.cfg.WatchTargets, true)
+	urls, weights, err := setup.ReadTargets(ctx, w.r.cfg.WatchTargets, true)
+	if ctx.Err() != nil {
+		return
+	}
 	if err != nil {
 		w.say("--targets: " + err.Error() + "; the targets stay as they are")
 		return
@@ -81,6 +85,10 @@ func (w *targetWatch) look(ctx context.Context) {
 			w.say(t.URL + " cannot join: too many have joined, or its path is another")
 		default:
 			w.changed(t.URL, scrape.Joined, true)
+			if !w.read[t.URL] && !w.r.prepares() { // one that comes back is read on
+				w.read[t.URL] = true
+				w.r.servers.join(w.r.load.Prober, &t)
+			}
 		}
 	}
 	for url := range w.present {

@@ -80,21 +80,24 @@ func (l *level) gauge() *Gauge {
 
 // NewWatch watches pages, given by the targets that they belong to.
 func NewWatch(targets []string) *Watch {
-	w := &Watch{
-		pages:  make([]counters, len(targets)),
-		latest: make([]Reading, len(targets)),
-		groups: make([]group, 1),
-	}
-	for page, target := range targets {
-		w.groups[0].pages = append(w.groups[0].pages, page)
-		at := slices.IndexFunc(w.groups, func(g group) bool { return g.target == target && target != "" })
-		if at < 0 {
-			at = len(w.groups)
-			w.groups = append(w.groups, group{target: target})
-		}
-		w.groups[at].pages = append(w.groups[at].pages, page)
+	w := &Watch{groups: make([]group, 1)}
+	for _, target := range targets {
+		w.Join(target)
 	}
 	return w
+}
+
+// Join adds a page of a target.
+func (w *Watch) Join(target string) {
+	page := len(w.pages)
+	w.pages, w.latest = append(w.pages, counters{}), append(w.latest, Reading{})
+	w.groups[0].pages = append(w.groups[0].pages, page)
+	at := slices.IndexFunc(w.groups, func(g group) bool { return g.target == target && target != "" })
+	if at < 0 {
+		at = len(w.groups)
+		w.groups = append(w.groups, group{target: target})
+	}
+	w.groups[at].pages = append(w.groups[at].pages, page)
 }
 
 // Add takes the next sample of a page.

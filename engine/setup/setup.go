@@ -58,7 +58,7 @@ type Options struct {
 	// Where requests go.
 	URLs           []string
 	Weights        []float64 // of the first URLs; the others have 1
-	WatchTargets   string    // file of URLs that is read again during the run; "" = none
+	WatchTargets   string    // file of URLs, or dns:HOST:PORT, that is read again during the run; "" = none
 	Route          string
 	LoadBound      float64 // of RoutePrefix; 0 = none
 	Model          string  // "" = asked from the servers

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,15 +18,24 @@ import (
 // WatchPrefix stands before the name of a file of targets that is read again during the run.
 const WatchPrefix = "watch:"
 
+// DNSPrefix stands before HOST:PORT. Each address of the name is a target, and it is looked up again during the run.
+const DNSPrefix = "dns:"
+
 // spareTargets is how many targets may join during a run.
 const spareTargets = 16
 
 // mostTargets bounds a file of targets in bytes.
 const mostTargets = 1 << 20
 
-// ReadTargets reads a file of targets: a URL on each line, and perhaps its weight. If it is read again and again, it
-// must be a plain file: the run would wait for a pipe without end.
-func ReadTargets(name string, again bool) (urls []string, weights []float64, err error) {
+// ReadTargets reads a file of targets: a URL on each line, and perhaps its weight; or it looks up a name behind
+// DNSPrefix. If a file is read again and again, it must be a plain one: the run would wait for a pipe without end.
+func ReadTargets(ctx context.Context, name string, again bool) (urls []string, weights []float64, err error) {
+	if host, ok := strings.CutPrefix(name, DNSPrefix); ok {
+		if urls, err = probe.LookUp(ctx, host, net.DefaultResolver.LookupNetIP); err != nil {
+			return nil, nil, err
+		}
+		return urls, slices.Repeat([]float64{1}, len(urls)), nil
+	}
 	if info, err := os.Stat(name); err == nil && again && !info.Mode().IsRegular() {
 		return nil, nil, fmt.Errorf("%s is a pipe, a device or a directory; want a file", name)
 	}

@@ -31,7 +31,7 @@ func TestStrangeTargets(t *testing.T) {
 	} {
 		name := filepath.Join(t.TempDir(), "targets.txt")
 		must.Do(t, c.make(name))
-		urls, weights, err := ReadTargets(name, true)
+		urls, weights, err := ReadTargets(t.Context(), name, true)
 		if c.want == "" {
 			must.Do(t, err)
 			expect.Equal(t, urls[0], "http://gpu1:8000", "URL")

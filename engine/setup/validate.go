@@ -166,8 +166,9 @@ func (o *Options) checkRoute() error {
 		)
 	case o.WatchTargets != "" && o.Route != RouteLeastInFlight:
 		return fmt.Errorf(
-			"--targets %s%s: only --route %s decides when requests leave, and so can use servers that join",
-			WatchPrefix, o.WatchTargets, RouteLeastInFlight,
+			"--targets %s is read again during the run: only --route %s decides when requests leave, and so can use "+
+				"servers that join",
+			o.WatchTargets, RouteLeastInFlight,
 		)
 	case o.Route == RouteLeastInFlight && o.Sessions.History == HistoryLive:
 		return fmt.Errorf(
