@@ -37,7 +37,8 @@ func TestTargetsThatComeAndGo(t *testing.T) {
 	until(t, "some requests have ended", func() bool { return r.recorded(t, "ok") >= 200 })
 	writeFile(t, file, "") // half written: nothing may change
 	until(t, "the empty file was seen", func() bool { return strings.Contains(r.stderr.String(), "the targets stay as they are") })
-	listTargets(t, file, mocks[0].url, mocks[1].url, dying.url, joining)
+	const never = "http://127.0.0.1:1"
+	listTargets(t, file, mocks[0].url, mocks[1].url, dying.url, joining, never)
 	until(t, "the fourth has joined", func() bool { return strings.Contains(r.stderr.String(), joining+" joined") })
 	dying.kill(t)
 	listTargets(t, file, mocks[0].url, mocks[1].url, joining)
@@ -45,8 +46,10 @@ func TestTargetsThatComeAndGo(t *testing.T) {
 	res := r.finish(t)
 	res.prove(t)
 	changes := res.summary.TargetChanges
-	must.Equal(t, len(changes), 2, "%+v", changes)
-	joined, left := changes[0], changes[1]
+	must.Equal(t, len(changes), 3, "%+v", changes)
+	joined, wanted, left := changes[0], changes[1], changes[2]
+	expect.Equal(t, [3]any{wanted.What, wanted.Wanted, wanted.Had}, [3]any{scrape.Wanted, 5, 4}, "%+v", changes)
+	expect.Contains(t, strings.Join(res.summary.Notes, "\n"), never+" never joined")
 	if joined.What != scrape.Joined || joined.Target != joining || left.What != scrape.Left || left.Target != dying.url {
 		t.Fatalf("%+v", changes)
 	}

@@ -44,11 +44,25 @@ type hit struct {
 	cached, expected int64 // tokens
 }
 
-// KeepHits lets the summary tell how many hits actions cost. Call it before Add, of which it keeps 24 bytes each.
+// graded is whether a request was good, by the bounds of --goodput.
+type graded struct {
+	atNS int64
+	good bool
+}
+
+// KeepHits lets the summary tell what actions cost in hits, and in requests within the bounds of --goodput. Call it
+// before Add, of which it keeps 40 bytes each.
 func (c *Collector) KeepHits() { c.hits = new([]hit) }
 
 func (c *Collector) addHit(r *record.Record) {
-	if c.hits != nil && r.Outcome == record.OK && r.CachedTokens >= 0 && r.ExpectedCachedTokens > 0 {
+	if c.hits == nil {
+		return
+	}
+	if at := max(r.SentNS, r.PlannedNS); len(c.slos) > 0 && at != record.None && !stopped(r.Outcome) {
+		missed := slices.ContainsFunc(c.slos, func(o metrics.SLO) bool { return !o.Met(r) })
+		c.graded = append(c.graded, graded{at, r.Outcome == record.OK && !missed})
+	}
+	if r.Outcome == record.OK && r.CachedTokens >= 0 && r.ExpectedCachedTokens > 0 {
 		*c.hits = append(*c.hits, hit{r.SentNS, r.CachedTokens, r.ExpectedCachedTokens})
 	}
 }
@@ -271,7 +285,7 @@ func (j *aftermath) events() (signs []sign) {
 		scrape.Left:      "left",
 	}
 	for _, e := range events {
-		if e.AtS >= j.fromS && e.AtS < j.reachS && !happened(j.beforeS(), j.fromS, &e) {
+		if e.What != scrape.Wanted && e.AtS >= j.fromS && e.AtS < j.reachS && !happened(j.beforeS(), j.fromS, &e) {
 			hard := slices.Contains([]string{scrape.Restarted, scrape.Joined, scrape.Left}, e.What) ||
 				strings.Contains(e.Error, refusedWords)
 			signs = append(signs, sign{e.AtS, e.Target + " " + words[e.What], !hard})
@@ -399,6 +413,7 @@ func (j *aftermath) count() {
 	}
 	cost.FailedShare = float64(failed) / float64(max(1, len(before)))
 	cost.HitsLost = j.hitsLost(sinceS)
+	cost.SLODebt = j.sloDebt()
 	j.band(cost, before, after)
 	if cost.Left {
 		j.calmS = j.toS
@@ -427,6 +442,24 @@ func (j *aftermath) hitsLost(sinceS float64) *float64 {
 		return nil
 	}
 	return new(max(0, cached[0]/expected[0]*expected[1]-cached[1]))
+}
+
+// sloDebt is how many requests from the action on were not within the bounds of --goodput that would have been with the
+// share before.
+func (j *aftermath) sloDebt() *float64 {
+	var all, missed [2]float64 // before and after
+	for _, k := range j.c.graded {
+		at := seconds(k.atNS)
+		i := number(at >= j.fromS)
+		if at >= j.calmS && at < j.fromS || i > 0 && at < j.toS {
+			all[i]++
+			missed[i] += float64(number(!k.good))
+		}
+	}
+	if all[0] == 0 || all[1] == 0 {
+		return nil
+	}
+	return new(max(0, missed[1]-missed[0]/all[0]*all[1]))
 }
 
 // band tells when TTFT p95 left its band, and was back.
@@ -515,4 +548,28 @@ func binomialTail(n, k int, probability float64) (sum float64) {
 		sum += math.Exp(all - some - others + float64(i)*math.Log(probability) + float64(n-i)*math.Log1p(-probability))
 	}
 	return sum
+}
+
+// mostReplicaNotes bounds the targets that notes name since they came late.
+const mostReplicaNotes = 4
+
+// replicaNotes say of targets that were wanted how long the run had fewer.
+func replicaNotes(s *metrics.Summary) []string {
+	var out sentences
+	for i, e := range s.TargetChanges {
+		if e.What != scrape.Wanted || len(out) == mostReplicaNotes {
+			continue
+		}
+		since := fmt.Sprintf("from %s on %d targets were wanted, and %d took part: %s ",
+			format.Seconds(e.AtS), e.Wanted, e.Had, e.Target)
+		joined := slices.IndexFunc(s.TargetChanges[i:], func(later scrape.Event) bool {
+			return later.What == scrape.Joined && later.Target == e.Target
+		})
+		if joined < 0 {
+			out.add(true, "%snever joined", since)
+			continue
+		}
+		out.add(true, "%sjoined %s later", since, format.Seconds(s.TargetChanges[i+joined].AtS-e.AtS))
+	}
+	return out
 }

@@ -302,3 +302,53 @@ func TestActionsAfterEachOther(t *testing.T) {
 		t.Error("the summary has changed what it was given")
 	}
 }
+
+// TestSLODebt: of requests that failed or missed a bound from an action on, those beyond the share before are its debt,
+// by a plain count of what was sent. Bounds of one class count for that class alone.
+func TestSLODebt(t *testing.T) {
+	for seed := range uint64(5) {
+		rng := rand.New(rand.NewPCG(seed, 9))
+		c := NewCollector([]string{"http://a"}, parsed(t, "ttft:100", "class=free ttft:10s")...)
+		c.KeepHits()
+		var sent, bad [2]float64
+		n := int64(0)
+		for at := 0.0; at < 60; at += rng.ExpFloat64() / 40 {
+			slow := rng.Float64() < 0.1 || at >= 30 && at < 40
+			r := sentAt(int64(at*1e9), record.OK, int64(20*ms+480*ms*int64(number(slow))))
+			free := rng.Float64() < 0.5
+			if free {
+				r.Class = "free"
+			}
+			if at > 30 && at < 31 {
+				fail(r, record.ConnectError, refused)
+			}
+			after := number(at >= 30)
+			sent[after]++
+			bad[after] += float64(number(r.Outcome != record.OK || slow && !free))
+			c.Add(r, 0)
+			n++
+		}
+		in := metrics.Summary{Requests: metrics.Requests{Planned: n}}
+		in.Actions = []metrics.Action{{AtS: 30, Ran: &metrics.Command{StartedS: 30, TookS: 0.1, ExitCode: new(int)}}}
+		in.Run.DurationS = 60
+		s := c.Summary(in, Probed{})
+		want := bad[1] - bad[0]/sent[0]*sent[1]
+		expect.Near(t, *s.Actions[0].Cost.SLODebt, want, 1e-6, "seed %d", seed)
+		expect.Contains(t, strings.Join(s.Actions[0].CostWords(), "; "), fmt.Sprintf("SLO debt of %.0f", math.Floor(want)))
+	}
+}
+
+// TestReplicaNotes: a target that is named before it accepts connections is wanted for so long, and one that never does
+// for the rest of the run.
+func TestReplicaNotes(t *testing.T) {
+	s := &metrics.Summary{TargetChanges: []scrape.Event{
+		{AtS: 12, Target: "http://x", What: scrape.Wanted, Wanted: 4, Had: 3},
+		{AtS: 13, Target: "http://y", What: scrape.Joined, Wanted: 5, Had: 4},
+		{AtS: 20, Target: "http://x", What: scrape.Joined, Wanted: 5, Had: 5},
+		{AtS: 30, Target: "http://z", What: scrape.Wanted, Wanted: 6, Had: 5},
+	}}
+	expect.List(t, replicaNotes(s), []string{
+		"from 12.0 s on 4 targets were wanted, and 3 took part: http://x joined 8.00 s later",
+		"from 30.0 s on 6 targets were wanted, and 5 took part: http://z never joined",
+	})
+}

@@ -49,6 +49,7 @@ type Collector struct {
 	owners  ownerCounts
 	models  answerModels
 	hits    *[]hit // nil if no action asks what they were when
+	graded  []graded
 	before  metrics.Preparation
 
 	unreleased int64

@@ -90,6 +90,7 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 	r.Metrics = m.metrics(r, a.isRecord())
 	hideTwins(r.Metrics)
 	r.compareOwners(a, b)
+	r.compareActions(a, b)
 	if r.Paired {
 		r.Explained = m.explain(r.Metrics)
 	}

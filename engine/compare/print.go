@@ -220,6 +220,9 @@ func (r *Result) said(full bool) (said []string) {
 			costs = append(costs, part.Cost)
 		}
 	}
+	for _, acted := range r.Actions {
+		costs = append(costs, acted.Words)
+	}
 	said = append(costs, said...)
 	for _, c := range r.Explained {
 		said = append(said, c.Words)

@@ -20,6 +20,7 @@ type Result struct {
 	Margin    float64    `json:"margin"`    // within which an interval is called same: 0.01 is 1 %, or 1 point of a share
 	Metrics   []Metric   `json:"metrics"`   // all that is compared
 	Owners    []Part     `json:"owners"`    // the same by class, tenant, model and priority, if rows say whose they are
+	Actions   []Acted    `json:"actions"`   // of runs with --at
 	Explained []Culprits `json:"explained"` // of the metrics that changed
 	Notes     []string   `json:"notes"`     // whole sentences
 

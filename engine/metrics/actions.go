@@ -48,16 +48,21 @@ type Command struct {
 
 // ActionCost compares the requests after an action with those before. A request that failed counts as one without end.
 type ActionCost struct {
-	UntilS      float64  `json:"until_s"`             // when the next action began, or the run ended
-	Requests    int64    `json:"requests"`            // sent from the proof on, or else from the action on
-	Failed      int64    `json:"failed"`              // that ended since then, and failed
-	FailedShare float64  `json:"failed_share_before"` // of the requests before
-	HitsLost    *float64 `json:"hit_tokens_lost"`     // what caches had less than before of what an ideal one has; null if unknown
+	UntilS      float64 `json:"until_s"`             // when the next action began, or the run ended
+	Requests    int64   `json:"requests"`            // sent from the proof on, or else from the action on
+	Failed      int64   `json:"failed"`              // that ended since then, and failed
+	FailedShare float64 `json:"failed_share_before"` // of the requests before
+	// how many requests from the action on failed or missed a bound of --goodput, beyond the share that did before;
+	// null without such bounds
+	SLODebt *float64 `json:"slo_debt"`
+	// what caches had less than before of what an ideal one has; null if unknown
+	HitsLost *float64 `json:"hit_tokens_lost"`
 
-	BandMS *float64 `json:"ttft_p95_band_ms"` // the most that TTFT p95 was before, and a quarter more; null: too few requests, or others failed
-	Left   bool     `json:"left_band"`        // TTFT p95 went beyond it
-	BackS  *float64 `json:"back_s"`           // when it was back within; null: it never left, or was not back
-	Late   int64    `json:"late"`             // ok requests beyond the band until it was back
+	// the most that TTFT p95 was before, and a quarter more; null: too few requests, or others failed
+	BandMS *float64 `json:"ttft_p95_band_ms"`
+	Left   bool     `json:"left_band"` // TTFT p95 went beyond it
+	BackS  *float64 `json:"back_s"`    // when it was back within; null: it never left, or was not back
+	Late   int64    `json:"late"`      // ok requests beyond the band until it was back
 }
 
 // OK reports whether the command succeeded.
@@ -135,6 +140,9 @@ func (a *Action) CostWords() []string {
 	}
 	if c.HitsLost != nil && *c.HitsLost >= 1 {
 		parts = append(parts, format.Many(int64(*c.HitsLost), "hit token")+" lost")
+	}
+	if c.SLODebt != nil && *c.SLODebt >= 1 {
+		parts = append(parts, "SLO debt of "+format.Requests(int64(*c.SLODebt)))
 	}
 	switch {
 	case c.BandMS == nil:

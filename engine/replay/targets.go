@@ -22,6 +22,8 @@ type targetWatch struct {
 	present map[string]bool // targets by their URLs, as results name them
 	read    map[string]bool // those whose metrics were read, if those of any are
 	said    map[string]bool // what was wrong, each once
+	late    map[string]bool // named, and not there yet
+	wanted  int             // how many are named
 	changes []scrape.Event
 }
 
@@ -30,7 +32,13 @@ func (r *runner) watchTargets(ctx context.Context) (end func() []scrape.Event) {
 	if r.cfg.WatchTargets == "" {
 		return func() []scrape.Event { return nil }
 	}
-	w := &targetWatch{r: r, present: map[string]bool{}, read: map[string]bool{}, said: map[string]bool{}}
+	w := &targetWatch{
+		r:       r,
+		present: map[string]bool{},
+		read:    map[string]bool{},
+		said:    map[string]bool{},
+		late:    map[string]bool{},
+	}
 	for _, url := range r.load.URLs() {
 		w.present[url], w.read[url] = true, true
 	}
@@ -55,8 +63,8 @@ func (r *runner) watchTargets(ctx context.Context) (end func() []scrape.Event) {
 	}
 }
 
-// look reads the file, or looks up the name, and lets targets join and leave. A file without a server, or with anything wrong, changes
-// nothing: it may be half written.
+// look reads the file, or looks up the name, and lets targets join and leave. A file without a server, or with anything
+// wrong, changes nothing: it may be half written.
 func (w *targetWatch) look(ctx context.Context) {
 	urls, weights, err := setup.ReadTargets(ctx, w.r.cfg.WatchTargets, true)
 	if ctx.Err() != nil {
@@ -67,6 +75,7 @@ func (w *targetWatch) look(ctx context.Context) {
 		return
 	}
 	wanted := map[string]bool{}
+	w.wanted = len(urls)
 	for i, url := range urls {
 		t, err := w.r.load.ParseTarget(url)
 		if err == nil {
@@ -81,10 +90,16 @@ func (w *targetWatch) look(ctx context.Context) {
 			return
 		case err != nil:
 			w.say(err.Error())
+			if !w.late[t.URL] && t.URL != "" && len(w.late) < mostSaid {
+				w.late[t.URL] = true
+				w.changed(t.URL, scrape.Wanted)
+			}
 		case !w.r.run.Join(&t, weights[i]):
 			w.say(t.URL + " cannot join: too many have joined, or its path is another")
 		default:
-			w.changed(t.URL, scrape.Joined, true)
+			w.present[t.URL] = true
+			delete(w.late, t.URL)
+			w.changed(t.URL, scrape.Joined)
 			if !w.read[t.URL] && !w.r.prepares() { // one that comes back is read on
 				w.read[t.URL] = true
 				w.r.servers.join(w.r.load.Prober, &t)
@@ -93,18 +108,16 @@ func (w *targetWatch) look(ctx context.Context) {
 	}
 	for url := range w.present {
 		if !wanted[url] && w.r.run.Leave(url) {
-			w.changed(url, scrape.Left, false)
+			delete(w.present, url)
+			w.changed(url, scrape.Left)
 		}
 	}
 }
 
-func (w *targetWatch) changed(url, what string, present bool) {
-	delete(w.present, url)
-	if present {
-		w.present[url] = true
-	}
-	atNS := max(0, w.r.run.Clock().Now())
-	w.changes = append(w.changes, scrape.Event{AtS: float64(atNS) / 1e9, Target: url, What: what})
+func (w *targetWatch) changed(url, what string) {
+	e := scrape.Event{Target: url, What: what, Wanted: w.wanted, Had: len(w.present)}
+	e.AtS = float64(max(0, w.r.run.Clock().Now())) / 1e9
+	w.changes = append(w.changes, e)
 	w.r.alert("targets: %s %s", url, what)
 }
 

@@ -19,10 +19,13 @@ type Watch struct {
 type Event struct {
 	AtS    float64 `json:"at_s"`   // when it was seen, since the start
 	Target string  `json:"target"` // URL, or the page of --scrape-url
-	// restarted, silent (it did not answer any more) or answered (it did again); of a target joined or left
-	What  string `json:"what"`
-	Error string `json:"error,omitempty"` // why it was silent
-	page  int
+	// restarted, silent (it did not answer any more) or answered (it did again); of a target wanted (it is named, and
+	// accepts no connection yet), joined or left
+	What   string `json:"what"`
+	Wanted int    `json:"wanted,omitempty"` // of targets alone: how many were named then
+	Had    int    `json:"had,omitempty"`    // likewise: how many took part
+	Error  string `json:"error,omitempty"`  // why it was silent
+	page   int
 }
 
 // The values of Event.What, and how many events are kept.
@@ -30,7 +33,8 @@ const (
 	Restarted  = "restarted"
 	Silent     = "silent"
 	Answered   = "answered"
-	Joined     = "joined" // the targets, whose file says so
+	Wanted     = "wanted" // the targets, whose file says so
+	Joined     = "joined" // likewise
 	Left       = "left"   // likewise
 	mostEvents = 1000
 )
