@@ -7,7 +7,10 @@
 // The package is not an API: any release may change it.
 package scrape
 
-import "math"
+import (
+	"math"
+	"strings"
+)
 
 // Values are the quantities by name; nil = the server does not report it.
 type Values struct {
@@ -57,7 +60,8 @@ type Reading struct {
 	MostKVUsage *float64 `json:"kv_usage_max"` // share of the KV cache in use of the engine with the most
 	// when the server's process began, Unix time; null if the page does not report it
 	BeganS *float64 `json:"began_s"`
-	// LoRA adapters that requests run with, with commas between them (vLLM); absent if it reports none
+	// LoRA adapters that requests ran with since the reading before, with commas between them (vLLM); absent if it
+	// reports none
 	Adapters string `json:"adapters,omitempty"`
 }
 
@@ -77,7 +81,8 @@ type Reader struct {
 	key      []byte
 	began    *float64 // of the page; nil = not reported
 	adapters string   // likewise
-	saidAtS  float64  // of adapters, Unix time
+	saidAtS  float64  // the latest time that the page has of adapters, Unix time
+	sinceS   float64  // that of the page before
 }
 
 // runningAdapters is vLLM's name of a series for each set of LoRA adapters that ever ran together, whose value is when
@@ -112,7 +117,7 @@ func NewReader() *Reader {
 
 // Read returns what a page reports; a page without any known name is not an error, a page of another format is.
 func (r *Reader) Read(page []byte) (Reading, error) {
-	r.pages, r.began, r.adapters, r.saidAtS = r.pages+1, nil, "", 0
+	r.pages, r.began, r.adapters, r.sinceS = r.pages+1, nil, "", r.saidAtS
 	if err := Lines(page, r.add); err != nil {
 		return Reading{}, err
 	}
@@ -133,8 +138,9 @@ func (r *Reader) add(name []byte, labels Labels, value float64) {
 	if string(name) == processBegan && value > 0 && value <= maxValue {
 		r.began = new(value)
 	}
-	if string(name) == runningAdapters && value > r.saidAtS && value <= maxValue {
-		r.adapters, r.saidAtS = labels.Get("running_lora_adapters"), value
+	if string(name) == runningAdapters && value > r.sinceS && value <= maxValue {
+		r.adapters = strings.Trim(r.adapters+","+labels.Get("running_lora_adapters"), ",")
+		r.saidAtS = max(r.saidAtS, value)
 	}
 	for _, i := range r.named[string(name)] {
 		f, at := &r.families[i], &r.found[i]

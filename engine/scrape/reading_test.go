@@ -273,3 +273,24 @@ func FuzzLines(f *testing.F) {
 		_, _ = NewReader().Read([]byte(page))
 	})
 }
+
+// TestAdaptersSinceTheReadingBefore: vLLM's page keeps a series for each set of adapters that ever ran, with the time at
+// which it last did. Those that ran since the page before count, and none that ran earlier.
+func TestAdaptersSinceTheReadingBefore(t *testing.T) {
+	r := NewReader()
+	for _, c := range []struct{ page, want string }{
+		{`vllm:lora_requests_info{max_lora="1",running_lora_adapters="old",waiting_lora_adapters=""} 100.5`, "old"},
+		{`vllm:lora_requests_info{max_lora="1",running_lora_adapters="old",waiting_lora_adapters=""} 100.5
+vllm:lora_requests_info{max_lora="1",running_lora_adapters="a,b",waiting_lora_adapters="c"} 101.25
+vllm:lora_requests_info{max_lora="1",running_lora_adapters="",waiting_lora_adapters=""} 1.0175e+02`, "a,b"},
+		{`vllm:lora_requests_info{max_lora="1",running_lora_adapters="a,b",waiting_lora_adapters="c"} 101.25
+vllm:lora_requests_info{max_lora="1",running_lora_adapters="",waiting_lora_adapters=""} 102`, ""},
+		{`vllm:lora_requests_info{max_lora="1",running_lora_adapters="a,b",waiting_lora_adapters="c"} 103
+vllm:lora_requests_info{max_lora="1",running_lora_adapters="d",waiting_lora_adapters=""} 104`, "a,b,d"},
+	} {
+		got, err := r.Read([]byte(c.page + "\n"))
+		if err != nil || got.Adapters != c.want {
+			t.Errorf("%q (%v), want %q of\n%s", got.Adapters, err, c.want, c.page)
+		}
+	}
+}
