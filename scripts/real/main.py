@@ -68,6 +68,9 @@ def prepare(cache, chosen):
     if set(chosen) - {"llama"}:
         programs = environment.build(cache)
         subprocess.run([programs / "python", HERE / "model.py", cache / "model"], check=True)
+        if "vllm-fleet" in chosen:
+            folders = [cache / name for name in servers.ADAPTERS]
+            subprocess.run([programs / "python", HERE / "lora.py", cache / "model", *folders], check=True)
         if servers.LIGHT in chosen:
             light = [cache / "model-light", str(servers.LIGHT_TOKENS)]
             subprocess.run([programs / "python", HERE / "model.py", *light], check=True)

@@ -454,6 +454,41 @@ def closing(p, *flags):
     p.check(proof, "what was sent again is in a note", requests["resent"] > 0, any("sent again" in n for n in run.summary["notes"]))
 
 
+def adapters(p):
+    """Two LoRA adapters and their model are sent the same prompts: each hits its own blocks alone, as its ideal says."""
+    names = [None, *servers.ADAPTERS]
+    rows = load.prefixes(24)
+    models = [names[i * i // 2 % 3] for i in range(len(rows))]
+    owned = [{**row, "model": model} if model else row for row, model in zip(rows, models)]
+    run = p.run(p.trace("adapters", owned), *SEQUENTIAL)
+    records = run.by_row()
+    p.check("adapters", "exit code, reasons, requests ok", [0, [], len(rows)], [run.exit, only_facts(run), sum(r["outcome"] == "ok" for r in records.values())])
+    hits = {}
+    for name in names:
+        of = [i for i, model in enumerate(models) if model == name]
+        hits |= dict(zip(of, load.ideal([load.symbols(rows[i], 0, 0) for i in of], servers.BLOCK)))
+    together = load.ideal([load.symbols(r, 0, 0) for r in rows], servers.BLOCK)
+    p.check("adapters", "blocks in common would hit more", True, sum(together) > sum(hits.values()))
+    p.check("adapters", "cached tokens of each as an oracle by adapter has them", len(rows), sum(records[i]["cached_tokens"] == h for i, h in hits.items()))
+    p.check("adapters", "expected ones, too", len(rows), sum(records[i]["expected_cached_tokens"] == h for i, h in hits.items()))
+    parts = {part["name"]: part["requests"] for part in run.summary["owners"]["models"]["parts"]}
+    p.check("adapters", "requests by adapter", {n: models.count(n) for n in servers.ADAPTERS}, parts)
+    seen = run.summary["server_metrics"]["targets"][0].get("adapters", [])  # vLLM 0.32's page tells them now and then alone
+    p.check("adapters", "others that the server's page says to run", [], sorted(set(seen) - set(servers.ADAPTERS)))
+
+
+def priorities(p):
+    """Requests that come at once, by turns of three priorities: behind the first ones the server takes them by priority."""
+    rows = [{**row, "priority": i % 3} for i, row in enumerate(load.steady(30, 2, 0))]
+    run = p.run(p.trace("priorities", rows))
+    order = [r["row"] % 3 for r in sorted(run.records(), key=lambda r: r["first_token_ns"] or 0)]
+    p.check("priorities", "exit code, requests ok", [0, 30], [run.exit, sum(r["outcome"] == "ok" for r in run.records())])
+    early = 3 * servers.FLEET_SLOTS  # were taken before the others had come
+    p.check("priorities", "first tokens behind the first ones are in the order of priority", sorted(order[early:]), order[early:])
+    p50 = [nearest_rank(sorted(r["ttft_ms"] for r in run.records() if r["row"] % 3 == k), 0.5) for k in range(3)]
+    p.check("priorities", "median TTFT rises with the priority's number, ms", "rising", [round(v) for v in p50], p50[0] < p50[1] < p50[2])
+
+
 # -- which proofs a server gets ----------------------------------------------------------------------------------------------------
 
 
@@ -478,6 +513,9 @@ def prove(p):
         p.attempt(kill)
     elif name == "vllm-uncached":
         p.attempt(cache_off)
+    elif name == "vllm-fleet":
+        p.attempt(adapters)
+        p.attempt(priorities)
     elif name == "vllm-embed":
         p.attempt(embeddings)
         lacks(p, "answers", "/v1/completions", {"model": "tiny", "prompt": "a"})

@@ -13,6 +13,8 @@ import urllib.request
 
 BLOCK = 32  # tokens; vLLM's attention on CPU takes multiples of 32
 SMALL_BLOCKS = 300  # of the small cache; block 0 is vLLM's null block, which holds nothing
+FLEET_SLOTS = 2  # so few that a queue forms
+ADAPTERS = ["lora-a", "lora-b"]
 SMALL_CONTEXT = 4096  # must fit into the small cache
 KEY = "a-key-of-this-proof"
 HERE = pathlib.Path(__file__).resolve().parent
@@ -41,6 +43,13 @@ VLLM_SERVERS = {
     ),
     "vllm-default": (["--max-model-len", "32768"], {}),
     "vllm-uncached": ([DETAILS, "--max-model-len", "8192", "--no-enable-prefix-caching"], DEV_MODE),
+    "vllm-fleet": (
+        [
+            *(DETAILS, "--max-model-len", "4096", "--scheduling-policy", "priority", "--max-num-seqs", str(FLEET_SLOTS)),
+            *("--enable-lora", "--max-lora-rank", "8", "--lora-modules"),
+        ],
+        DEV_MODE,
+    ),
     "vllm-embed": (["--max-model-len", "8192", "--runner", "pooling", "--convert", "embed"], {}),
 }
 SERVERS = [*VLLM_SERVERS, "transformers", "llama"]
@@ -69,6 +78,8 @@ class Server:
         host = ["--host", "127.0.0.1", "--port", port]
         if self.name in VLLM_SERVERS:
             flags, variables = VLLM_SERVERS[self.name]
+            if self.name == "vllm-fleet":
+                flags = [*flags, *(f"{name}={self.cache / name}" for name in ADAPTERS)]
             argv = [venv / "vllm", "serve", folder, "--served-model-name", "tiny", *host, *VLLM, *flags, *extra]
             return argv, "tiny", VLLM_ENVIRONMENT | variables
         if self.name == "transformers":
