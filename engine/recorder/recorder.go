@@ -29,6 +29,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/keyed"
 	"github.com/fastreplay/fastreplay/engine/probe"
+	"github.com/fastreplay/fastreplay/engine/wire"
 )
 
 const (
@@ -133,6 +134,7 @@ func Start(o Options) (r *Recorder, err error) {
 	}
 	r.server = &http.Server{
 		Handler:           p,
+		ConnContext:       keepStamps,
 		ReadHeaderTimeout: headerPatience,
 		IdleTimeout:       idlePatience,
 		MaxHeaderBytes:    maxHeaders,
@@ -141,6 +143,7 @@ func Start(o Options) (r *Recorder, err error) {
 	if r.listener, err = net.Listen("tcp", o.Listen); err != nil {
 		return nil, fmt.Errorf("--listen: %w", err)
 	}
+	r.listener = wire.Stamped(r.listener)
 	if err := r.open(); err != nil {
 		return nil, errors.Join(err, r.listener.Close())
 	}
@@ -254,6 +257,37 @@ func (r *Recorder) awaitCut() {
 // now is the recorder's clock, in ns since its start. It is at least 1, and never set.
 func (r *Recorder) now() int64 { return max(1, int64(time.Since(r.began))) }
 
+// connKey is that of a request's connection in its context.
+type connKey struct{}
+
+// keepStamps leaves the connection to its requests, if the kernel stamps what it brings.
+func keepStamps(ctx context.Context, c net.Conn) context.Context {
+	if encrypted, ok := c.(*tls.Conn); ok {
+		c = encrypted.NetConn()
+	}
+	return context.WithValue(ctx, connKey{}, c)
+}
+
+// stampPatience is how long a request may wait after it came: more is a step of the clock by which the kernel stamps.
+const stampPatience = time.Minute
+
+// arrival is when a request came, on the recorder's clock: now, if the kernel did not stamp it. Requests of HTTP/2 come
+// beside each other.
+func (r *Recorder) arrival(req *http.Request) int64 {
+	now := time.Now()
+	at := now.Sub(r.began)
+	c, stamped := req.Context().Value(connKey{}).(*wire.Accepted)
+	if stamped && req.ProtoMajor < 2 {
+		if first := c.FirstNS(); first > 0 {
+			waited := time.Duration(now.UnixNano() - first)
+			if waited > 0 && waited < min(stampPatience, at) {
+				at -= waited
+			}
+		}
+	}
+	return max(1, int64(at))
+}
+
 // begin takes a request that is to be recorded; nil for others.
 func (r *Recorder) begin(req *http.Request) *exchange {
 	var x *exchange
@@ -271,7 +305,7 @@ func (r *Recorder) begin(req *http.Request) *exchange {
 	if name == "" {
 		return nil
 	}
-	x = &exchange{api: name, beganNS: r.now(), budget: &r.budget}
+	x = &exchange{api: name, beganNS: r.arrival(req), budget: &r.budget}
 	for _, header := range sessionHeaders() {
 		if x.session == "" {
 			x.session = req.Header.Get(header)
