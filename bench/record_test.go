@@ -15,6 +15,7 @@ import (
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/tokenizer"
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
 
 // recorderProcess is a running `fastreplay record`.
@@ -140,5 +141,32 @@ func TestBehindAnAnswer(t *testing.T) {
 	must.Equal(t, rec.wait(t), 0, "the recorder ended:\n%s", rec.stderr.String())
 	if said := rec.stderr.String(); strings.Contains(said, "secret") || strings.Contains(said, "HTTP/1.1") {
 		t.Errorf("%s", said)
+	}
+}
+
+// TestRecorderKeepsOwners: whose requests they are comes back from bodies and headers, row for row, and from there into
+// a second recording by a replay of the first.
+func TestRecorderKeepsOwners(t *testing.T) {
+	t.Parallel()
+	owners := []rows.Owner{{Tenant: "acme", Model: "llama", Priority: "-1"}, {Tenant: "bolt", Model: "lora", Priority: "5"}}
+	var load strings.Builder
+	for i := range 20 {
+		o := owners[i%3%2]
+		fmt.Fprintf(&load, `{"timestamp":%d,"input_length":60,"output_length":3,"tenant":%q,"model":%q,"priority":%s,"extra":{"temperature":0.5,"user":"jane"}}`+"\n",
+			i, o.Tenant, o.Model, o.Priority)
+	}
+	file := filepath.Join(t.TempDir(), "load.jsonl")
+	writeFile(t, file, load.String())
+	m := startMock(t)
+	for range 2 {
+		rec := startRecorder(t, m.url, "--keep", "model:plain", "--keep", "tenant=x-tenant:plain", "--keep", "priority", "--keep", "temperature")
+		run(t, "--trace", file, "--url", rec.url, "--api", "chat", "--no-probe", "--model", "m", "--concurrency", "1", "--header", "x-tenant: {tenant}").only(t, "ok")
+		day := rec.stop(t)
+		must.Equal(t, day.Len(), 20, "rows")
+		for i := range day.Len() {
+			must.Equal(t, day.OwnerOf(i), owners[i%3%2], "row %d is of", i)
+			must.Equal(t, string(day.Verbatim(i).Extra), `{"temperature":0.5}`, "row %d: parameters", i)
+		}
+		file = rec.file
 	}
 }

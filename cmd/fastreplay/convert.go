@@ -19,6 +19,7 @@ import (
 func newConvertCommand() *cobra.Command {
 	var read trace.Options
 	var to, output, model, keyFile, tokens string
+	var kept []string
 	var seed uint64
 	var amplify setup.Amplify
 	c := &cobra.Command{
@@ -48,6 +49,7 @@ first is at time 0. What was repaired or left out, and what the other format has
 					Tokenizer: tokens,
 					Lenient:   read.Lenient,
 					Version:   buildVersion(),
+					Keep:      kept,
 				})
 			} else {
 				var counted string
@@ -96,6 +98,7 @@ first is at time 0. What was repaired or left out, and what the other format has
 	f.StringVar(&keyFile, "key-file", "",
 		"`FILE` with the key by which text becomes ids of blocks, or new:FILE, which makes one (default: a key that "+
 			"is thrown away)")
+	keepFlag(f, &kept, "")
 	f.StringVar(&tokens, "tokenizer", "",
 		"`PATH` of the model's tokenizer.json, or a built-in one, which counts the tokens of prompts and answers")
 	f.StringVar(&model, "model", setup.UnprobedModel, "model that whole bodies ask for, where the trace has none")

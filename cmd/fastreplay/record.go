@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/exposure"
@@ -56,6 +57,7 @@ ready, and ends with an interrupt, when the answers that still come have ended.`
 			"each file that is thrown away)")
 	f.StringVar(&o.Tokenizer, "tokenizer", "",
 		"`PATH` of the model's tokenizer.json, or a built-in one (default: each 4 bytes of text count as a token)")
+	keepFlag(f, &o.Keep, "; FIELD=HEADER takes it from a header")
 	addValue(f, &o.RotateBytes, parseBytes, "SIZE", "256MB", "rotate-size",
 		"close a file and begin the next after so many bytes of rows, before they are packed")
 	addSeconds(f, &o.RotateAfter, "rotate-every", "", 0, "close a file and begin the next after this time (0s = never)")
@@ -69,6 +71,13 @@ ready, and ends with an interrupt, when the answers that still come have ended.`
 		"`HOST:PORT` at which to serve numbers to Prometheus and to `fastreplay record status`")
 	c.AddCommand(o.statusCommand(), o.auditCommand())
 	return c
+}
+
+// keepFlag adds --keep.
+func keepFlag(f *pflag.FlagSet, fields *[]string, more string) {
+	f.StringArrayVar(fields, "keep", nil,
+		"keep this `FIELD` of requests, repeatable: tenant, model, class, priority or a parameter such as temperature; "+
+			"names become pseudonyms unless :plain is behind it"+more)
 }
 
 // record passes traffic on until a signal.

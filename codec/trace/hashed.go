@@ -26,6 +26,8 @@ type Hashed struct {
 	AnswerIDs                 []uint64
 	Session                   string // "" = none
 	Guessed                   bool   // the session is not recorded
+	Owner                     rows.Owner
+	Extra                     []byte // as that of [Verbatim]
 }
 
 // Hashed returns the trace of the requests in order, with what takes the place of their text. Nothing stays of their
@@ -47,6 +49,15 @@ func (t *Trace) Hashed(order []int32, all []Hashed, head Head) *Trace {
 	out.Owner, out.Owners, out.Type, out.Types, out.Guessed = nil, nil, nil, nil, nil
 	out.Chat, out.Parent, out.Turn, out.Session = nil, nil, nil, nil
 	named := slices.ContainsFunc(all, func(h Hashed) bool { return h.Session != "" })
+	if slices.ContainsFunc(all, func(h Hashed) bool { return h.Owner != rows.Owner{} }) {
+		out = out.WithOwners(func(i int) rows.Owner { return all[i].Owner })
+	}
+	if slices.ContainsFunc(all, func(h Hashed) bool { return h.Extra != nil }) {
+		out.verbatims = newVerbatimStore()
+		for _, h := range all {
+			out.verbatims.add(Verbatim{Extra: h.Extra}, false)
+		}
+	}
 	for i, h := range all {
 		out.InputTokens[i] = h.InputTokens
 		out.OutputTokens[i] = h.OutputTokens

@@ -29,7 +29,7 @@ type Report struct {
 	RareInputs  int // rows whose length of prompt is rare
 	RareOutputs int // rows whose length of answer is
 	Longest     []Job
-	Values      int   // different values of members of bodies
+	Values      int   // different values of members of bodies and of owners
 	RareValues  int   // of them, those that are rare
 	Hits        int64 // tokens of prompts that an ideal cache holds
 	Tokens      int64 // of prompts
@@ -149,6 +149,11 @@ func Look(t *trace.Trace, fewest int) *Report {
 		members, _ := rows.MembersOf(t.Verbatim(row).Extra) // none, if there is no object
 		for _, m := range members {
 			yield(m.Key + ":" + string(m.Value))
+		}
+		for _, field := range rows.OwnerFields() {
+			if value := t.OwnerOf(row).Value(field); value != "" {
+				yield(field + ":" + value)
+			}
 		}
 	})
 	r.Values = len(values)

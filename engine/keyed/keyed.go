@@ -34,15 +34,17 @@ const (
 
 // Options are how text becomes ids.
 type Options struct {
-	Tokenizer string // as for [tokenizer.Open]; "" = none
-	Lenient   bool   // leave out requests without one whole prompt, and count them, instead of an error
-	Version   string // of the program, for the head
+	Tokenizer string   // as for [tokenizer.Open]; "" = none
+	Lenient   bool     // leave out requests without one whole prompt, and count them, instead of an error
+	Version   string   // of the program, for the head
+	Keep      []string // of the form FIELD[=HEADER][:plain], see [Keep]
 }
 
 // Hasher turns the requests of traces into ids. It belongs to one goroutine.
 type Hasher struct {
 	// Head is that of the file that the rows are for. Whoever writes it may count in Lost what he loses himself.
-	Head trace.Head
+	Head  trace.Head
+	Keeps []Keep // of the options, which nobody changes
 
 	o        Options
 	key      blockhash.Key
@@ -75,6 +77,14 @@ func Open(keyFile string, o Options) (*Hasher, error) {
 			Dropped:      []string{"text", "tools", "names", "models", "parameters", "headers", "dependencies"},
 			ChatTemplate: chatml.Name,
 		},
+	}
+	keeps, err := parseKeeps(o.Keep)
+	if err != nil {
+		return nil, err
+	}
+	h.Keeps = keeps
+	for _, k := range keeps {
+		h.Head.Kept = append(h.Head.Kept, k.Field)
 	}
 	if keyFile != "" {
 		key, err := blockhash.OpenKey(keyFile)
@@ -262,6 +272,7 @@ func (h *Hasher) take(t *trace.Trace, i int) (row trace.Hashed, lost string, err
 		IDs:          ids,
 		Session:      h.session(t, i),
 	}
+	row.Owner, row.Extra = h.keep(t, i)
 	if known := h.chain.Append(slices.Clone(ids[:whole]), all); len(known) > whole {
 		row.AnswerIDs = known[whole:]
 	}

@@ -48,10 +48,11 @@ func (b *budget) take(n int64) bool {
 
 // exchange is a request and its answer as they passed. Instants are ns on the recorder's clock.
 type exchange struct {
-	api     string // name of the backend whose path it went to
-	session string // as a header names it; "" = none does
-	beganNS int64  // the request's head was there
-	endedNS int64  // all has passed; 0 = not yet
+	api     string            // name of the backend whose path it went to
+	session string            // as a header names it; "" = none does
+	owner   map[string]string // as headers name it; nil = none does
+	beganNS int64             // the request's head was there
+	endedNS int64             // all has passed; 0 = not yet
 
 	mu      sync.Mutex // a server may answer while the request's body is still read
 	budget  *budget
@@ -245,12 +246,21 @@ func (x *exchange) logLine(dst []byte, backends map[string]api.Backend, unix int
 		stamp("first_token_time", first)
 		stamp("end_time", last)
 	}
-	if x.session != "" {
-		name, err := json.Marshal(x.session)
-		if err != nil {
-			return dst, err
+	for _, said := range []struct {
+		key   string
+		value any
+		there bool
+	}{
+		{"session_id", x.session, x.session != ""},
+		{"owner", x.owner, x.owner != nil},
+	} {
+		if said.there {
+			value, err := json.Marshal(said.value)
+			if err != nil {
+				return dst, err
+			}
+			fmt.Fprintf(line, `,%q:%s`, said.key, value)
 		}
-		fmt.Fprintf(line, `,"session_id":%s`, name)
 	}
 	line.WriteString("}\n")
 	return line.Bytes(), nil

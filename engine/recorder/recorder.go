@@ -53,6 +53,7 @@ type Options struct {
 	Output      string   // file; packed if its name ends in .zst
 	KeyFile     string   // as for [keyed.Open]
 	Tokenizer   string   // as for [keyed.Options]
+	Keep        []string // as for [keyed.Options]
 	Version     string   // of the program
 	TLSCert     string   // file for https to clients; "" = http
 	TLSKey      string
@@ -121,6 +122,7 @@ func Start(o Options) (r *Recorder, err error) {
 		Tokenizer: o.Tokenizer,
 		Lenient:   true,
 		Version:   o.Version,
+		Keep:      o.Keep,
 	})
 	if err != nil {
 		return nil, err
@@ -310,6 +312,15 @@ func (r *Recorder) begin(req *http.Request) *exchange {
 		if x.session == "" {
 			x.session = req.Header.Get(header)
 		}
+	}
+	for _, k := range r.hasher.Keeps {
+		if k.Header == "" {
+			continue
+		}
+		if x.owner == nil {
+			x.owner = map[string]string{}
+		}
+		x.owner[k.Field] = req.Header.Get(k.Header)
 	}
 	if req.Header.Get("Content-Encoding") != "" {
 		x.lost = lostEncoded

@@ -41,6 +41,7 @@ type Head struct {
 	RoundLengths     int            `json:"round_lengths"`
 	JitterMS         float64        `json:"jitter_ms"`
 	Dropped          []string       `json:"dropped"`
+	Kept             []string       `json:"kept,omitempty"`
 	Rows             int            `json:"rows"`
 	Lost             map[string]int `json:"lost"`
 	NotText          int            `json:"parts_not_text"`
@@ -99,7 +100,8 @@ func own() *Format {
 		Name: Own,
 		Layout: rows.Layout{
 			Names: rows.Usual(rows.TimestampField, rows.InputField, rows.OutputField, rows.HashIDsField,
-				rows.SessionField, rows.DelayField, rows.ExtraField),
+				rows.SessionField, rows.DelayField, rows.ExtraField,
+				rows.TenantField, rows.ModelField, rows.ClassField, rows.PriorityField),
 			Required: rows.SetOf(rows.InputField, rows.OutputField),
 		},
 		OneUnit:     true,
@@ -147,7 +149,8 @@ func (f *ownFile) read(b *Batch, text []byte) {
 	}
 	r := b.add()
 	b.setNeeded(r, o, rows.InputField, rows.OutputField)
-	b.setAll(r, o, rows.TimestampField, rows.HashIDsField, rows.SessionField, rows.DelayField, rows.ExtraField)
+	b.setAll(r, o, rows.TimestampField, rows.HashIDsField, rows.SessionField, rows.DelayField, rows.ExtraField,
+		rows.TenantField, rows.ModelField, rows.ClassField, rows.PriorityField)
 	if value := o.Value("output_hash_ids"); value != nil && o.OK() {
 		var answer row
 		b.set(&answer, rows.HashIDsField, value)
@@ -265,6 +268,7 @@ func appendOwn(dst []byte, r *Request) []byte {
 	}
 	dst = appendInt(dst, `"input_length":`, r.InputTokens)
 	dst = r.appendAsked(dst)
+	dst = r.appendOwner(dst)
 	dst = r.appendRecorded(dst)
 	dst = r.appendIDs(dst)
 	return append(appendList(dst, `,"output_hash_ids":[`, r.AnswerIDs), '}')

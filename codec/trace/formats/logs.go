@@ -43,7 +43,7 @@ func logOf(
 // APIs write them:
 //
 //	{"request":{"model":"m","messages":[…]},"response":{"choices":[…],"usage":{…}},"timestamp":"2026-11-27T09:00:00Z",
-//	 "first_token_time":…,"end_time":…,"session_id":"a","status":200}
+//	 "first_token_time":…,"end_time":…,"session_id":"a","status":200,"owner":{"tenant":"b"}}
 //
 // A response is a body, a string with one, or what a stream consisted of: its text or the list of its chunks. There is
 // no standard for what stands beside: the names are those of setTimes and sessionOf.
@@ -136,6 +136,9 @@ func (b *Batch) readLogged(o object, asked, answered string) {
 	}
 	setTimes(r, o)
 	r.SetSession(sessionOf(o, o.In(asked)))
+	for _, field := range rows.OwnerFields() {
+		r.Owner.Set(field, o.In("owner").TextOr(field, ""))
+	}
 	failed := b.setAnswer(r, o.Value(answered), o, o.In("usageDetails"), o.In("usage_details"))
 	code := o.Value("status")
 	failed = failed || len(code) == 3 && code[0] >= '4' || o.Is("status", "failure") || o.Is("level", "ERROR")

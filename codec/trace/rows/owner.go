@@ -22,17 +22,25 @@ type Owner struct {
 // OwnerFields are the fields of an Owner by the names that users give them, the most telling first.
 func OwnerFields() []string { return []string{"class", "tenant", "model", "priority"} }
 
+// field is where a field is, by its name; nil = there is none.
+func (o *Owner) field(name string) *string {
+	switch name {
+	case "tenant":
+		return &o.Tenant
+	case "model":
+		return &o.Model
+	case "class":
+		return &o.Class
+	case "priority":
+		return &o.Priority
+	}
+	return nil
+}
+
 // Value is that of a field by its name; "" if it is not said.
 func (o Owner) Value(field string) string {
-	switch field {
-	case "tenant":
-		return o.Tenant
-	case "model":
-		return o.Model
-	case "class":
-		return o.Class
-	case "priority":
-		return o.Priority
+	if at := o.field(field); at != nil {
+		return *at
 	}
 	return ""
 }
@@ -47,6 +55,9 @@ func CutOwner(text string) (field, value, rest string) {
 	}
 	return field, value, strings.TrimSpace(rest)
 }
+
+// Set sets a field by its name, one of [OwnerFields].
+func (o *Owner) Set(field, value string) { *o.field(field) = value }
 
 func (f Field) ofOwner() bool { return f >= TenantField && f <= HeadersField }
 
@@ -93,18 +104,11 @@ func (p *Reader) setOwner(f Field, value string) error {
 	case strings.ContainsFunc(value, unicode.IsControl):
 		return Bad(fmt.Sprintf("%s is %s, with a control character", name, Quote(value)), "leave it out")
 	}
-	switch f {
-	case TenantField:
-		p.row.Owner.Tenant = value
-	case ModelField:
-		p.row.Owner.Model = value
-	case ClassField:
-		p.row.Owner.Class = value
-	case PriorityField:
+	if f == PriorityField {
 		if _, err := strconv.ParseInt(value, 10, 32); err != nil {
 			return Bad(fmt.Sprintf("%s is %s, no whole number", name, Quote(value)), "such as -1, 0 or 5")
 		}
-		p.row.Owner.Priority = value
 	}
+	p.row.Owner.Set(OwnerFields()[f-TenantField], value)
 	return nil
 }
