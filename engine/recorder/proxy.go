@@ -59,7 +59,7 @@ func (p *proxy) Put(b []byte) { p.buffers.Put((*[copyBytes]byte)(b)) }
 func (p *proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	p.r.inFlight.Add(1)
 	defer p.r.inFlight.Add(-1)
-	c := call{proxy: p, x: p.r.begin(req)}
+	c := call{proxy: p, w: w, x: p.r.begin(req)}
 	if c.x == nil {
 		p.r.passed.Add(1)
 	} else {
@@ -101,6 +101,7 @@ func keepHeaders(r *httputil.ProxyRequest) {
 // call is one request on its way.
 type call struct {
 	proxy *proxy
+	w     http.ResponseWriter
 	x     *exchange // nil = it is not recorded
 	to    *upstream // nil = none yet
 	// reached: there was a connection, so that a server may have got something of the request
@@ -160,6 +161,9 @@ func (c *call) leave() {
 
 // answered notes an answer's head.
 func (c *call) answered(resp *http.Response) error {
+	for _, name := range []string{"Content-Type", "Date"} {
+		c.w.Header()[name] = nil // or net/http makes up what the server did not say
+	}
 	x := c.x
 	if x == nil || resp.StatusCode == http.StatusSwitchingProtocols {
 		return nil

@@ -6,6 +6,8 @@ import itertools
 import json
 import math
 import re
+import signal
+import subprocess
 import tempfile
 import pathlib
 
@@ -346,6 +348,61 @@ def vllm_bench(p):
     p.check("vLLM's command line", "answers of the recorded tokens", 15, sum(r["completion_tokens"] == rows[i]["output_length"] for i, r in records.items()))
 
 
+# -- recorded ------------------------------------------------------------------------------------------------------------------------
+
+
+def recorded(p, api):
+    """A load through `fastreplay record`: the file has its lengths and what its prompts share, and so has a replay of the file."""
+    rows = load.prefixes()
+    head, tail = (0, 0) if api == "completions" else (HEAD, TAIL)
+    prompts = [load.symbols(r, head, tail) for r in rows]
+    ideal = load.ideal(prompts, servers.BLOCK)
+    day = p.folder / f"day-{api}.jsonl"
+    with Recorder(p.program, p.server, day) as recorder:
+        trace = p.trace("prefixes", rows)
+        run = Replay(p.program, p.folder / f"through-{api}", trace, "--api", api, *SEQUENTIAL, "--seed", str(200 + len(api)), "--cold", "flush", "--url", recorder.url).wait()
+    proof = f"recorded, {api}"
+    p.check(proof, "exit code, requests ok", [0, len(rows)], [run.exit, run.summary["requests"]["ok"]])
+    kept = [json.loads(line) for line in day.read_text().splitlines()[1:]][-len(rows) :]  # probes come before them
+    told = run.by_row()
+    p.check(proof, "prompts of the server's tokens", [told[i]["prompt_tokens"] for i in range(len(rows))], [r["input_length"] for r in kept])
+    p.check(proof, "answers", [r["output_length"] for r in rows], [r["output_length"] for r in kept])
+    p.check(proof, "cached tokens as the server told them, and as an oracle has them", [ideal, ideal], [[r["cached_tokens"] for r in kept], [told[i]["cached_tokens"] for i in range(len(rows))]])
+    every = servers.BLOCK // 16
+    held, hits = set(), []
+    for r in kept:
+        ids = r["hash_ids"][: r["input_length"] // 16][every - 1 :: every]
+        known = next((k for k, one in enumerate(ids) if one not in held), len(ids))
+        hits.append(min(known, (r["input_length"] - 1) // servers.BLOCK) * servers.BLOCK)
+        held.update(ids)
+    p.check(proof, "hits by the recorded ids", ideal, hits)
+    off = max(abs((b["timestamp"] - a["timestamp"]) - (told[i + 1]["sent_ns"] - told[i]["sent_ns"]) / 1e6) for i, (a, b) in enumerate(zip(kept, kept[1:])))
+    p.check(proof, "ms that arrivals are off from one request to the next", "at most 1", round(off, 3), off <= 1)
+    first = f"{kept[0]['timestamp'] - 0.001:.3f}ms"
+    again = p.run(day, "--api", "completions", *SEQUENTIAL, "--cold", "flush", "--from", first).by_row()
+    p.check(proof, "cached tokens of a replay of the file", ideal, [again[i]["cached_tokens"] for i in sorted(again)])
+
+
+class Recorder:
+    """A running `fastreplay record`."""
+
+    def __init__(self, program, server, day):
+        self.process = subprocess.Popen(
+            [program, "record", "--listen", "127.0.0.1:0", "--upstream", server.url, "--output", day, "--tokenizer", server.model_folder],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        self.url = self.process.stdout.readline().strip().removeprefix("listening on ")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait(30)
+
+
 # -- servers that end -------------------------------------------------------------------------------------------------------------
 
 
@@ -497,6 +554,7 @@ def prove(p):
     if name == "vllm":
         for api in ("completions", "chat", "responses", "messages"):
             p.attempt(exact, api)
+            p.attempt(recorded, api)
         for proof in (template, metrics, capacity, other_model, choices, verbatim, vllm_bench, warm):
             p.attempt(proof)
         p.attempt(cold, "flush")
