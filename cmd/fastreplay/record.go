@@ -16,6 +16,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/exposure"
+	"github.com/fastreplay/fastreplay/engine/host"
 	"github.com/fastreplay/fastreplay/engine/recorder"
 )
 
@@ -93,6 +94,9 @@ func (o *recordOptions) record(ctx context.Context, out io.Writer, ui *terminal)
 	// One more thread than there are processors, for the goroutine that makes rows: the others are for traffic. On 2
 	// cores with 2.4M tokens/s, p99 from sending to the recorder fell from 27 and 110 ms to 12 (2026-11-27, busy).
 	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
+	if err := host.ForbidDumps(); err != nil {
+		ui.line("note: a core file of this process would have prompts in it: %v", err)
+	}
 	o.Version = buildVersion()
 	o.Note = func(text string) { ui.line("note: %s", visible(text)) }
 	r, err := recorder.Start(o.Options)
