@@ -126,7 +126,7 @@ func spoil(address, path string, body []byte, chance *rand.Rand) {
 		return
 	}
 	defer c.Close()
-	head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nX-Request-Id: 0-" + spoiled + "\r\nContent-Length: %d\r\n\r\n", path, len(body))
+	head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nX-Request-Id: 0-"+spoiled+"\r\nContent-Length: %d\r\n\r\n", path, len(body))
 	switch chance.IntN(4) {
 	case 0:
 		_, _ = io.WriteString(c, head+string(body[:len(body)/2]))
