@@ -77,8 +77,8 @@ ready, and ends with an interrupt, when the answers that still come have ended.`
 // keepFlag adds --keep.
 func keepFlag(f *pflag.FlagSet, fields *[]string, more string) {
 	f.StringArrayVar(fields, "keep", nil,
-		"keep this `FIELD` of requests, repeatable: tenant, model, class, priority or a parameter such as temperature; names "+
-			"become pseudonyms unless :plain is behind it"+more)
+		"keep this `FIELD` of requests, repeatable: tenant, model, class, priority or a parameter such as "+
+			"temperature; names become pseudonyms unless :plain is behind it"+more)
 }
 
 // record passes traffic on until a signal.

@@ -189,10 +189,10 @@ func TestCopiesNameConversations(t *testing.T) {
 	must.Do(t, Write(&b, c, "mooncake"))
 	again := read(t, b.String(), Options{})
 	for i, name := range []string{"a", "40", "", "a", "a~1", "81", "", "a~1", "a~2", "122", "", "a~2"} {
-		if got, _ := again.sessionName(i); got != name {
+		if got, _ := again.Conversation(i); got != name {
 			t.Errorf("request %d is of conversation %q, want %q", i, got, name)
 		}
-		if got, _ := c.sessionName(i); got != name {
+		if got, _ := c.Conversation(i); got != name {
 			t.Errorf("request %d was of conversation %q, want %q", i, got, name)
 		}
 		want(t, "blocks", again.Blocks(i), c.Blocks(i))

@@ -105,7 +105,7 @@ func (t *Trace) JobName(i int) string {
 	if t.Job != nil && t.Job[i] >= 0 {
 		return t.Jobs[t.Job[i]]
 	}
-	name, _ := t.sessionName(i)
+	name, _ := t.Conversation(i)
 	return name
 }
 

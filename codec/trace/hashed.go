@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/fastreplay/fastreplay/codec/trace/agents"
 	"github.com/fastreplay/fastreplay/codec/trace/formats"
 	"github.com/fastreplay/fastreplay/codec/trace/lists"
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
@@ -28,6 +29,15 @@ type Hashed struct {
 	Guessed                   bool   // the session is not recorded
 	Owner                     rows.Owner
 	Extra                     []byte // as that of [Verbatim]
+}
+
+// Renumber makes ids numbers in order of their first appearance.
+func Renumber(all []Hashed) {
+	var scopes agents.Scopes
+	for _, h := range all {
+		scopes.Renumber("", h.IDs)
+		scopes.Renumber("", h.AnswerIDs)
+	}
 }
 
 // Hashed returns the trace of the requests in order, with what takes the place of their text. Nothing stays of their

@@ -70,8 +70,8 @@ func (l *loader) rowsByChat() map[int64]int32 {
 	return rowOf
 }
 
-// sessionName is the name or the number of request i's conversation; false where it has none.
-func (t *Trace) sessionName(i int) (string, bool) {
+// Conversation is the name or the number of request i's conversation; false where it has none.
+func (t *Trace) Conversation(i int) (string, bool) {
 	if t.Session == nil || t.Session[i] < 0 {
 		return "", false
 	}

@@ -65,8 +65,8 @@ func sameWords(t *testing.T, got, want *Trace) {
 		if g, w := asked(t, got, i), asked(t, want, i); g != w {
 			t.Fatalf("%s: request %d asks %q, want %q", f.Name, i, g, w)
 		}
-		name, named := want.sessionName(i)
-		if back, _ := got.sessionName(i); named && f.Conversations() && back != name {
+		name, named := want.Conversation(i)
+		if back, _ := got.Conversation(i); named && f.Conversations() && back != name {
 			t.Fatalf("%s: request %d is of session %q, want %q", f.Name, i, back, name)
 		}
 		if f.Name == "sharegpt" && want.Answer(i) == nil && string(got.Answer(i)) != fmt.Sprintf("answer %d", i) {
@@ -275,8 +275,8 @@ func sameAsked(t *testing.T, got, want *Trace) {
 	for i := range want.Len() {
 		var g, w any
 		_, _ = json.Unmarshal(bodyOf(got, i), &g), json.Unmarshal(bodyOf(want, i), &w) // what it cannot take it cannot take twice
-		name, named := want.sessionName(i)
-		back, _ := got.sessionName(i)
+		name, named := want.Conversation(i)
+		back, _ := got.Conversation(i)
 		if !reflect.DeepEqual(g, w) || !f.WholeSeconds && got.ArrivalNS[i] != want.ArrivalNS[i] || named && f.Conversations() && back != name {
 			t.Fatalf("request %d: %s of %q at %d ns; want %s of %q at %d ns", i, bodyOf(got, i), back, got.ArrivalNS[i], bodyOf(want, i), name, want.ArrivalNS[i])
 		}

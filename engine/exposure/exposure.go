@@ -52,24 +52,13 @@ type sessions struct {
 }
 
 func sessionsOf(t *trace.Trace) *sessions {
-	s := &sessions{of: make([]int32, t.Len())}
-	known := map[int64]int32{}
-	for i := range s.of {
-		n := int32(len(s.rows))
-		if t.Session != nil && t.Session[i] >= 0 {
-			before, again := known[t.Session[i]]
-			if again {
-				n = before
-			}
-			known[t.Session[i]] = n
-		} else {
+	of, n := t.JobNumbers()
+	s := &sessions{of: of, rows: make([][]int32, n)}
+	for i, session := range of {
+		s.rows[session] = append(s.rows[session], int32(i))
+		if t.Session == nil || t.Session[i] < 0 {
 			s.nameless++
 		}
-		if int(n) == len(s.rows) {
-			s.rows = append(s.rows, nil)
-		}
-		s.of[i] = n
-		s.rows[n] = append(s.rows[n], int32(i))
 	}
 	return s
 }

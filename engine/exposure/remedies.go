@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/trace"
-	"github.com/fastreplay/fastreplay/codec/trace/agents"
 	"github.com/fastreplay/fastreplay/codec/trace/lists"
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
@@ -52,11 +50,7 @@ func (m Remedies) Apply(t *trace.Trace) *trace.Trace {
 	}
 	head := m.head(t)
 	if head.Scope == trace.FileScope {
-		var scopes agents.Scopes
-		for _, row := range sorted {
-			scopes.Renumber("", row.IDs)
-			scopes.Renumber("", row.AnswerIDs)
-		}
+		trace.Renumber(sorted)
 	}
 	out := t.Hashed(order, sorted, head)
 	for i, row := range order {
@@ -123,9 +117,7 @@ func (m Remedies) rows(t *trace.Trace, s *sessions) (all []trace.Hashed) {
 			AnswerIDs:    rename(t.AnswerBlocks(i), s.of[i]),
 			Guessed:      t.Guessed != nil && t.Guessed[i],
 		}
-		if t.Session != nil && t.Session[i] >= 0 {
-			row.Session = cmp.Or(t.SessionName(i), strconv.FormatInt(t.Session[i], 10))
-		}
+		row.Session, _ = t.Conversation(i)
 		m.round(&row, t.BlockTokens)
 		all = append(all, row)
 	}

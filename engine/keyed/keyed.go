@@ -7,19 +7,16 @@
 package keyed
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 
 	"github.com/fastreplay/fastreplay/codec/blockhash"
 	"github.com/fastreplay/fastreplay/codec/tokenizer"
 	"github.com/fastreplay/fastreplay/codec/trace"
-	"github.com/fastreplay/fastreplay/codec/trace/agents"
 	"github.com/fastreplay/fastreplay/codec/trace/chatml"
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
 	"github.com/fastreplay/fastreplay/engine/format"
@@ -138,12 +135,8 @@ func Hash(t *trace.Trace, keyFile string, o Options) (*trace.Trace, []string, er
 			h.Head.LostWords())
 	}
 	h.nameSessions(all)
-	var scopes agents.Scopes
-	for _, row := range all {
-		if !h.key.Kept { // by their first appearance
-			scopes.Renumber("", row.IDs)
-			scopes.Renumber("", row.AnswerIDs)
-		}
+	if !h.key.Kept {
+		trace.Renumber(all)
 	}
 	return t.Hashed(order, all, h.Head), h.notes(), nil
 }
@@ -322,10 +315,10 @@ func appendBytes(tokens []int32, piece string) []int32 {
 
 // session is the pseudonym of request i's recorded session; "" = it has none.
 func (h *Hasher) session(t *trace.Trace, i int) string {
-	if t.Session == nil || t.Session[i] < 0 {
+	name, recorded := t.Conversation(i)
+	if !recorded {
 		return ""
 	}
-	name := cmp.Or(t.SessionName(i), strconv.FormatInt(t.Session[i], 10))
 	return h.key.Pseudonym("session", name)
 }
 
