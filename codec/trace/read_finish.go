@@ -48,6 +48,7 @@ func (l *loader) finish() (*Trace, error) {
 	if l.Session != nil && l.Chat == nil {
 		l.linkSessions(order)
 	}
+	l.dropLoneGuesses()
 	l.growIDs(order)
 	chosen, err := l.selected(order)
 	if err != nil {
@@ -55,6 +56,20 @@ func (l *loader) finish() (*Trace, error) {
 	}
 	l.countCutJobs(order, chosen)
 	return l.assemble(chosen), nil
+}
+
+// dropLoneGuesses takes away guessed sessions of one request, which a recorder names before it knows of others.
+func (l *loader) dropLoneGuesses() {
+	turns := map[int64]int{}
+	for i := range l.Guessed {
+		turns[l.Session[i]]++
+	}
+	for i, guessed := range l.Guessed {
+		if guessed && turns[l.Session[i]] == 1 {
+			l.Session[i] = noSession(int(l.Row[i]))
+			l.Guessed[i] = false
+		}
+	}
 }
 
 // countCutJobs counts the jobs of which only some requests are chosen.

@@ -80,3 +80,17 @@ func TestLongChain(t *testing.T) {
 		must.Equal(t, root, n-1, "row %d: root", i)
 	}
 }
+
+// TestLoneGuesses: a guessed session of one request is none, and a recorded one is.
+func TestLoneGuesses(t *testing.T) {
+	file := `{"schema":"fastreplay/trace/v1","mode":"as_in","block_size":16}` + "\n"
+	for _, session := range []string{`"a","recorded":false`, `"b","recorded":false`, `"c"`, `"a","recorded":false`} {
+		file += `{"timestamp":1,"session_id":` + session + `,"input_length":20,"output_length":2}` + "\n"
+	}
+	tr := must.Have(Read(strings.NewReader(file), "day", Options{}))(t)
+	for i, want := range []string{"a", "", "c", "a"} {
+		name, _ := tr.Conversation(i)
+		must.Equal(t, name, want, "session of row %d", i)
+		must.Equal(t, tr.Guessed[i], want == "a", "row %d is a guess", i)
+	}
+}
