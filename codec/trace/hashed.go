@@ -114,10 +114,20 @@ func (t *Trace) regroupedFor(f *formats.Format) *Trace {
 	return &out
 }
 
-// head is that of the file that the trace was read from; nil for several files, which were not all made alike.
-func (t *Trace) head() *Head {
-	if len(t.Heads) != 1 {
-		return nil
+// Head is that of the file that the trace was read from. Of others, and of several files, which were not all made alike,
+// it says only what every trace has.
+func (t *Trace) Head() Head {
+	if len(t.Heads) == 1 {
+		return t.Heads[0]
 	}
-	return &t.Heads[0]
+	return Head{
+		Mode:      TakenMode,
+		BlockSize: t.BlockTokens,
+		Unit:      "token",
+		Source:    t.Format,
+		TimeUnit:  "ms",
+		Sessions:  "as_in",
+		Dropped:   []string{},
+		Lost:      map[string]int{},
+	}
 }

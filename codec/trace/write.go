@@ -56,7 +56,7 @@ func Write(w io.Writer, t *Trace, format string) error {
 			Format:          t.Format,
 			BlockTokens:     t.BlockTokens,
 			JobsShareBlocks: t.jobsShareBlocks(),
-			Head:            t.head(),
+			Head:            t.Head(),
 			Requests:        requests.all,
 		})
 	}

@@ -64,18 +64,9 @@ func (m Remedies) Apply(t *trace.Trace) *trace.Trace {
 
 // head says what was taken away.
 func (m Remedies) head(t *trace.Trace) trace.Head {
-	head := trace.Head{
-		Mode:      trace.TakenMode,
-		Scope:     trace.FileScope,
-		BlockSize: t.BlockTokens,
-		Unit:      "token",
-		TimeUnit:  "ms",
-		Lost:      map[string]int{},
-		Sessions:  "as_in",
-	}
-	if len(t.Heads) == 1 {
-		head = t.Heads[0]
-	}
+	head := t.Head()
+	head.Scope = cmp.Or(head.Scope, trace.FileScope)
+	head.Kept = nil
 	head.RoundLengths = m.RoundLengths
 	head.JitterMS = float64(m.Jitter) / 1e6
 	head.Dropped = slices.Clone(head.Dropped)

@@ -212,20 +212,9 @@ func (f *ownFile) end(b *Batch) {
 	}
 }
 
-// prepare makes the head: the source's own, or else one that says only what every trace has.
+// prepare makes the head.
 func (f *ownFile) prepare(s *Source) []byte {
-	head := Head{
-		Mode:     TakenMode,
-		Unit:     "token",
-		Source:   s.Format,
-		TimeUnit: "ms",
-		Sessions: "as_in",
-		Dropped:  []string{},
-		Lost:     map[string]int{},
-	}
-	if s.Head != nil {
-		head = *s.Head
-	}
+	head := s.Head
 	head.BlockSize = s.BlockTokens
 	head.Rows = 0
 	head.Times = TimesNone

@@ -29,7 +29,7 @@ type Source struct {
 	Format          string // in which it was
 	BlockTokens     int
 	JobsShareBlocks bool
-	Head            *Head              // of a file of the own format; nil = it had none
+	Head            Head               // of the own format
 	Requests        iter.Seq[*Request] // each is valid until the next one
 }
 
