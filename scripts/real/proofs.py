@@ -363,7 +363,8 @@ def recorded(p, api):
         run = Replay(p.program, p.folder / f"through-{api}", trace, "--api", api, *SEQUENTIAL, "--seed", str(200 + len(api)), "--cold", "flush", "--url", recorder.url).wait()
     proof = f"recorded, {api}"
     p.check(proof, "exit code, requests ok", [0, len(rows)], [run.exit, run.summary["requests"]["ok"]])
-    kept = [json.loads(line) for line in day.read_text().splitlines()[1:]][-len(rows) :]  # probes come before them
+    everything = [json.loads(line) for line in day.read_text().splitlines()[1:]]
+    kept = everything[-len(rows) :]  # probes come before them
     told = run.by_row()
     p.check(proof, "prompts of the server's tokens", [told[i]["prompt_tokens"] for i in range(len(rows))], [r["input_length"] for r in kept])
     p.check(proof, "answers", [r["output_length"] for r in rows], [r["output_length"] for r in kept])
@@ -378,7 +379,7 @@ def recorded(p, api):
     p.check(proof, "hits by the recorded ids", ideal, hits)
     off = max(abs((b["timestamp"] - a["timestamp"]) - (told[i + 1]["sent_ns"] - told[i]["sent_ns"]) / 1e6) for i, (a, b) in enumerate(zip(kept, kept[1:])))
     p.check(proof, "ms that arrivals are off from one request to the next", "at most 1", round(off, 3), off <= 1)
-    first = f"{kept[0]['timestamp'] - 0.001:.3f}ms"
+    first = f"{kept[0]['timestamp'] - everything[0]['timestamp']:.3f}ms"
     again = p.run(day, "--api", "completions", *SEQUENTIAL, "--cold", "flush", "--from", first).by_row()
     p.check(proof, "cached tokens of a replay of the file", ideal, [again[i]["cached_tokens"] for i in sorted(again)])
 
