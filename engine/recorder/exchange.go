@@ -48,11 +48,10 @@ func (b *budget) take(n int64) bool {
 
 // exchange is a request and its answer as they passed. Instants are ns on the recorder's clock.
 type exchange struct {
-	api     string            // name of the backend whose path it went to
-	session string            // as a header names it; "" = none does
-	owner   map[string]string // as headers name it; nil = none does
-	beganNS int64             // the request's head was there
-	endedNS int64             // all has passed; 0 = not yet
+	api     string // name of the backend whose path it went to
+	named   names
+	beganNS int64 // the request's head was there
+	endedNS int64 // all has passed; 0 = not yet
 
 	mu      sync.Mutex // a server may answer while the request's body is still read
 	budget  *budget
@@ -63,6 +62,12 @@ type exchange struct {
 	status  int    // 0 = there was no answer
 	whole   bool   // the answer came to its end
 	lost    string // why it is not recorded; "" = it is, so far
+}
+
+// names are what headers tell of whoever asks.
+type names struct {
+	Session string            `json:"session_id,omitempty"`
+	Owner   map[string]string `json:"owner,omitempty"`
 }
 
 // read is what one read of an answer brought.
@@ -246,21 +251,12 @@ func (x *exchange) logLine(dst []byte, backends map[string]api.Backend, unix int
 		stamp("first_token_time", first)
 		stamp("end_time", last)
 	}
-	for _, said := range []struct {
-		key   string
-		value any
-		there bool
-	}{
-		{"session_id", x.session, x.session != ""},
-		{"owner", x.owner, x.owner != nil},
-	} {
-		if said.there {
-			value, err := json.Marshal(said.value)
-			if err != nil {
-				return dst, err
-			}
-			fmt.Fprintf(line, `,%q:%s`, said.key, value)
-		}
+	named, err := json.Marshal(x.named)
+	if err != nil {
+		return dst, err
+	}
+	if members := named[1 : len(named)-1]; len(members) > 0 {
+		fmt.Fprintf(line, ",%s", members)
 	}
 	line.WriteString("}\n")
 	return line.Bytes(), nil

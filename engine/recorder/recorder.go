@@ -309,18 +309,13 @@ func (r *Recorder) begin(req *http.Request) *exchange {
 	}
 	x = &exchange{api: name, beganNS: r.arrival(req), budget: &r.budget}
 	for _, header := range sessionHeaders() {
-		if x.session == "" {
-			x.session = req.Header.Get(header)
-		}
+		x.named.Session = cmp.Or(x.named.Session, req.Header.Get(header))
 	}
+	x.named.Owner = map[string]string{}
 	for _, k := range r.hasher.Keeps {
-		if k.Header == "" {
-			continue
+		if k.Header != "" {
+			x.named.Owner[k.Field] = req.Header.Get(k.Header)
 		}
-		if x.owner == nil {
-			x.owner = map[string]string{}
-		}
-		x.owner[k.Field] = req.Header.Get(k.Header)
 	}
 	if req.Header.Get("Content-Encoding") != "" {
 		x.lost = lostEncoded

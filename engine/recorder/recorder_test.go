@@ -588,7 +588,7 @@ func TestLogLine(t *testing.T) {
 			text[chance.IntN(len(text))] = byte(chance.Uint32())
 		}
 		cut := chance.IntN(len(text))
-		x := &exchange{api: "chat", status: 200, request: []byte(asked("x\ny")), answer: text[cut:], beganNS: 5, session: string(text[:cut]),
+		x := &exchange{api: "chat", status: 200, request: []byte(asked("x\ny")), answer: text[cut:], beganNS: 5, named: names{Session: string(text[:cut])},
 			reads: []read{{len(text) - cut, 7}}, budget: &budget{}}
 		line, err := x.logLine(nil, backends(), 1e18)
 		if err == nil && (!json.Valid(line) || bytes.Count(line, []byte("\n")) != 1) {
