@@ -114,8 +114,8 @@ func (t *Trace) regroupedFor(f *formats.Format) *Trace {
 	return &out
 }
 
-// Head is that of the file that the trace was read from. Of others, and of several files, which were not all made alike,
-// it says only what every trace has.
+// Head is that of the file that the trace was read from. Of others, and of several files, which were not all made
+// alike, it says only what every trace has.
 func (t *Trace) Head() Head {
 	if len(t.Heads) == 1 {
 		return t.Heads[0]
