@@ -109,7 +109,8 @@ func shortJobs(t *testing.T, path string) string {
 
 // TestRecord: what is replayed through the recorder comes back as a trace of the same lengths, sessions as far as
 // prompts tell them, and blocks that are equal where the prompts are. An ideal cache has the same hits, and replayed
-// it gives them to a server, request for request. Outside CI, arrivals are within 1 ms at p99 of when they were sent.
+// it gives them to a server, request for request. Outside CI, arrivals are within 1 ms at p99 of when they were sent, if
+// this machine has nothing else to do.
 func TestRecord(t *testing.T) {
 	t.Parallel()
 	for _, r := range recordTrips(t) {
@@ -208,7 +209,7 @@ func (r recordTrip) pair(t *testing.T, day *trace.Trace, lines []line) []line {
 	}
 	p99 := late[len(late)*99/100]
 	t.Logf("%d rows arrived within %d µs of when they were sent at p50, %d at p99", len(late), late[len(late)/2]/1000, p99/1000)
-	if os.Getenv(recordLong) != "" && p99 > 1e6 {
+	if os.Getenv(recordLong) != "" && p99 > 1e6 && quietMachine() { // or the client was held up between its clock and its write
 		t.Errorf("arrivals are off by up to %d µs at p99", p99/1000)
 	}
 	return paired
