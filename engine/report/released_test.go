@@ -3,9 +3,12 @@ package report
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
@@ -35,4 +38,56 @@ func TestReleasedSummaries(t *testing.T) {
 		must.Do(t, Screen(&out, &s, PrintOptions{}), path)
 		expect.Contains(t, out.String(), "300 ok", path)
 	}
+}
+
+// TestSummarySchema: the schema of summary.json in the repository is that of its type, and every summary is valid by it.
+// Later versions may have further keys, so it allows them. With -update it is written.
+func TestSummarySchema(t *testing.T) {
+	const file = "../../cmd/fastreplay/manual/summary.schema.json"
+	schema := must.Have(jsonschema.For[metrics.Summary](&jsonschema.ForOptions{IgnoreInvalidTypes: true}))(t)
+	schema.Schema, schema.Title = "https://json-schema.org/draft/2020-12/schema", fmt.Sprint("summary.json of fastreplay, schema ", metrics.Schema)
+	open(schema)
+	checksum := schema.Properties["records"].Properties["checksum"] // its tag says string, which For does not read
+	checksum.Type, checksum.Minimum = "string", nil
+	schema.Required = []string{"schema", "verdict", "run", "requests"}
+	text := append(must.Have(json.MarshalIndent(schema, "", " "))(t), '\n')
+	if *update {
+		must.Do(t, os.WriteFile(file, text, 0o644))
+	}
+	expect.Equal(t, string(must.Have(os.ReadFile(file))(t)), string(text), "go test ./engine/report -run TestSummarySchema -update")
+	resolved := must.Have(schema.Resolve(nil))(t)
+	summaries := map[string][]byte{}
+	for _, path := range must.Have(filepath.Glob("testdata/v*/summary.json"))(t) {
+		summaries[path] = must.Have(os.ReadFile(path))(t)
+	}
+	for name, s := range map[string]*metrics.Summary{"normal": normalRun(), "failed": failedRun(), "partial": partialRun(), "nothing": {}} {
+		summaries[name] = must.Have(json.Marshal(s))(t)
+	}
+	for name, text := range summaries {
+		var value map[string]any
+		must.Do(t, json.Unmarshal(text, &value))
+		must.Do(t, resolved.Validate(value), name)
+		value["requests"] = "many"
+		if resolved.Validate(value) == nil {
+			t.Errorf("%s: a text is no object", name)
+		}
+	}
+}
+
+// open lets objects have further keys and lack some, as those of other versions, and maps be null.
+func open(s *jsonschema.Schema) {
+	if s == nil {
+		return
+	}
+	s.Required = nil
+	if s.Properties != nil {
+		s.AdditionalProperties = nil
+	} else if s.Type == "object" {
+		s.Type, s.Types = "", []string{"null", "object"}
+	}
+	for _, p := range s.Properties {
+		open(p)
+	}
+	open(s.Items)
+	open(s.AdditionalProperties)
 }
