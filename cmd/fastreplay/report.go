@@ -23,7 +23,7 @@ import (
 func newReportCommand() *cobra.Command {
 	var asJSON, full, quiet bool
 	var exports []string
-	var html string
+	var html, picture string
 	var g goodput
 	var r requirements
 	var part report.Part
@@ -91,6 +91,17 @@ With --from, --to or --steady all numbers are of a part of the run.`,
 				}
 				say.line("written: %s", html)
 			}
+			if picture != "" {
+				name, svg := strings.CutSuffix(filepath.Base(picture), ".svg")
+				if !svg {
+					return fmt.Errorf("--picture %s: want a file such as ttft.svg; a page saves graphs as PNG", picture)
+				}
+				write := func(w io.Writer) error { return report.Picture(w, dir, s, name) }
+				if err := report.WriteWhole(picture, write); err != nil {
+					return fmt.Errorf("--picture: %w", err)
+				}
+				say.line("written: %s", picture)
+			}
 			say.annotate(report.Annotations(s)...)
 			if asJSON {
 				return errors.Join(report.EncodeJSON(c.OutOrStdout(), s), r.ending(s))
@@ -109,6 +120,8 @@ With --from, --to or --steady all numbers are of a part of the run.`,
 	f.BoolVar(&asJSON, "json", false, "print the summary as JSON")
 	f.StringVar(&html, "html", "",
 		"also write a self-contained HTML page, with what happened by time, to `FILE`")
+	f.StringVar(&picture, "picture", "",
+		"also write a graph of the page to this `FILE`, which is called as the graph: ttft.svg, ttft-distribution.svg")
 	addExportFlag(f, &exports)
 	g.addFlag(f)
 	r.addFlag(f)

@@ -1,12 +1,16 @@
 package chart
 
 import (
+	"encoding/xml"
+	"io"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // TestBlocks: what is above 0 is seen, and the highest fills its cells.
@@ -72,5 +76,38 @@ func TestBars(t *testing.T) {
 	two := Distributions("of two", "s", false, []Sample{{"a", []float64{1, 2}, []float64{3, 1}}, {"none", nil, nil}, {"b", []float64{1, 2}, []float64{1, 1}}})
 	if len(two) != 2 || two[0].Series[0].Values[0] != 0.75 || two[1].Series[1].Values[mostBars-1] != 1 || two[0].Series[1].Name != "b" {
 		t.Errorf("of two: %+v", two)
+	}
+}
+
+// TestSVG: values stand where their axes have them, and a hostile title is a text.
+func TestSVG(t *testing.T) {
+	ends := func(from, to float64) (a Axis) { return Axis{From: &from, To: &to} }
+	line := Graph{Title: "</text><script/>\x1b", X: ends(0, 10), Y: ends(0, 100), At: Values{0, 5, 10}, Series: []Series{{Name: "a", Gaps: true, Values: Values{0, 100, 25}}}}
+	gap, log, stacked, limit := line, line, line, line
+	gap.Series = []Series{{Gaps: true, Values: Values{0, math.NaN(), 100}}}
+	log.Y = ends(1, 100)
+	log.Y.Log = true
+	log.Series = []Series{{Values: Values{1, 0, 10}}}
+	limit.Series = []Series{{Style: Points, Values: Values{0, 50, 100}, Low: Values{0, 25, math.NaN()}, High: Values{100, 75, math.NaN()}, Names: []string{"", "load", ""}}}
+	stacked.Stacked = true
+	stacked.Series = []Series{{Style: Bars, Values: Values{0, 50, 0}}, {Style: Bars, Values: Values{0, 50, 0}}}
+	for want, g := range map[string]*Graph{
+		`d="M90.0 450.0L495.0 60.0L900.0 352.5"`:         &line,
+		`d="M90.0 450.0M900.0 60.0"`:                     &gap,
+		`d="M90.0 450.0L900.0 255.0"`:                    &log,
+		`y="60.0" width="243.0" height="390.0"`:          &stacked, // the first stands on the second
+		`x="494.0" y="157.5" width="2.0" height="195.0"`: &limit,   // an interval from 25 to 75
+	} {
+		var out strings.Builder
+		must.Do(t, g.SVG(&out))
+		expect.Contains(t, out.String(), want)
+		expect.Lacks(t, out.String(), "<script", "a hostile title")
+		for d := xml.NewDecoder(strings.NewReader(out.String())); ; {
+			if _, err := d.Token(); err == io.EOF {
+				break
+			} else if err != nil {
+				t.Fatalf("%v in %s", err, out.String())
+			}
+		}
 	}
 }

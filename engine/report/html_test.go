@@ -158,6 +158,22 @@ func TestHTMLOfKilledRun(t *testing.T) {
 	}
 }
 
+// TestPicture: a graph of the page is an SVG of its own, and an unknown name is answered with those there are.
+func TestPicture(t *testing.T) {
+	dir := hostileRun(t)
+	s := must.Have(Load(dir))(t)
+	for _, name := range []string{"ttft", "failed-requests", "e2e-distribution", "ttft-by-input-tokens"} {
+		var out bytes.Buffer
+		must.Do(t, Picture(&out, dir, s, name), name)
+		if text := out.String(); !strings.HasPrefix(text, "<svg ") || strings.Contains(text, "<script") {
+			t.Errorf("%s: %.300s", name, text)
+		}
+	}
+	if err := Picture(io.Discard, dir, s, "x"); !errors.Is(err, ErrNoPicture) || !strings.Contains(err.Error(), "ttft-distribution") {
+		t.Error(err)
+	}
+}
+
 // TestHTMLOfNothing: a run without a request, and a directory without records.
 func TestHTMLOfNothing(t *testing.T) {
 	dir := t.TempDir()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
@@ -305,6 +307,35 @@ func (p *Pictures) sections(s *metrics.Summary, tables []chart.Table) []chart.Se
 		p.conversations(),
 		{Title: "Slowest requests", Tables: p.slowTables()},
 	}
+}
+
+// ErrNoPicture is an unknown name of a picture, or one that a run does not have.
+var ErrNoPicture = errors.New("no such picture")
+
+// Picture writes a graph of the page of the results in dir as SVG. Its name is its title in small letters with
+// hyphens: requests-s, ttft, ttft-distribution, ttft-by-input-tokens, …
+func Picture(w io.Writer, dir string, s *metrics.Summary, name string) error {
+	p, err := picturesOf(dir, s)
+	if err != nil {
+		return err
+	}
+	timelines, _ := p.timelines(s)
+	var names []string
+	for what, graphs := range [][]chart.Graph{timelines, p.distributions(), p.dots()} {
+		for _, g := range graphs {
+			title, _, _ := strings.Cut(strings.ToLower(strings.ReplaceAll(g.Title, ",", ":")), ":")
+			words := strings.FieldsFunc(title, func(r rune) bool {
+				return !unicode.IsLetter(r) && !unicode.IsDigit(r)
+			})
+			if what == 1 {
+				words = append(words, "distribution")
+			}
+			if names = append(names, strings.Join(words, "-")); names[len(names)-1] == name {
+				return g.SVG(w)
+			}
+		}
+	}
+	return fmt.Errorf("%w: %q; there are %s", ErrNoPicture, name, strings.Join(names, ", "))
 }
 
 // stepS is how long a step is, and endS when the last of them ends.
