@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"text/template"
 
 	"go.yaml.in/yaml/v3"
 
@@ -22,8 +23,11 @@ type (
 	manifest struct {
 		APIVersion string `yaml:"apiVersion"`
 		Kind       string
-		Metadata   struct{ Name string }
-		Spec       struct {
+		Metadata   struct {
+			Name                string
+			Labels, Annotations map[string]string
+		}
+		Spec struct {
 			CompletionMode          string `yaml:"completionMode"`
 			Completions             int
 			Parallelism             int
@@ -49,8 +53,9 @@ type (
 				MatchLabels map[string]string `yaml:"matchLabels"`
 			} `yaml:"labelSelector"`
 		} `yaml:"topologySpreadConstraints"`
-		Containers []container
-		Volumes    []struct {
+		InitContainers []container `yaml:"initContainers"`
+		Containers     []container
+		Volumes        []struct {
 			Name                  string
 			PersistentVolumeClaim struct {
 				ClaimName string `yaml:"claimName"`
@@ -58,9 +63,9 @@ type (
 		}
 	}
 	container struct {
-		Name, Image string
-		Args        []string
-		Env         []struct {
+		Name, Image   string
+		Command, Args []string
+		Env           []struct {
 			Name, Value string
 			ValueFrom   struct {
 				FieldRef struct {
@@ -204,5 +209,63 @@ func TestManifestsRun(t *testing.T) {
 	must.Equal(t, p.wait(t), 0, p.stderr.String())
 	if r := readResults(t, filepath.Join(work, "replay", "all")); len(r.lines) != 100 || r.summary.Requests.OK != 100 {
 		t.Errorf("%+v", r.summary.Requests)
+	}
+}
+
+// chart renders a template of the Helm chart as helm does: with its language, and those of its functions that ours use.
+func chart(t *testing.T, name string, values map[string]any) (m manifest, some bool) {
+	t.Helper()
+	text := readFile(t, filepath.Join("..", "scripts", "deploy", "helm", "templates", name))
+	page := template.New(name).Option("missingkey=error").Funcs(template.FuncMap{
+		"int":   func(v any) int { return must.Have(strconv.Atoi(fmt.Sprint(v)))(t) },
+		"quote": func(v any) string { return strconv.Quote(fmt.Sprint(v)) },
+		"toYaml": func(v any) string {
+			return strings.TrimSpace(string(must.Have(yaml.Marshal(v))(t)))
+		},
+		"nindent": func(n int, text string) string {
+			indent := "\n" + strings.Repeat(" ", n)
+			return indent + strings.ReplaceAll(text, "\n", indent)
+		},
+	})
+	var out bytes.Buffer
+	must.Do(t, must.Have(page.Parse(string(text)))(t).Execute(&out, map[string]any{"Values": values, "Release": map[string]any{"Name": "run-7"}}))
+	if strings.TrimSpace(out.String()) == "" {
+		return m, false
+	}
+	d := yaml.NewDecoder(&out)
+	d.KnownFields(true)
+	must.Do(t, d.Decode(&m), name)
+	return m, true
+}
+
+// TestChart: the Helm chart makes one pod with its defaults, and with three shards what job.yaml and merge.yaml make.
+func TestChart(t *testing.T) {
+	t.Parallel()
+	var values map[string]any
+	must.Do(t, yaml.Unmarshal(readFile(t, filepath.Join("..", "scripts", "deploy", "helm", "values.yaml")), &values))
+	one, _ := chart(t, "job.yaml", values)
+	expect.Equal(t, strings.Join(one.Spec.Template.Spec.Containers[0].Args, " "), "--trace=/work/trace.jsonl.zst --url=http://llm:8000 --output=/work/$(RUN)/all --progress=line")
+	for _, name := range []string{"after.yaml", "volume.yaml"} {
+		if _, some := chart(t, name, values); some {
+			t.Errorf("one pod has no %s", name)
+		}
+	}
+	values["shards"], values["arguments"] = 3, []string{"--scale=2", `--header=a: "b"`}
+	values["volume"] = map[string]any{"claim": "data", "create": true, "size": "1Gi"}
+	many, _ := chart(t, "job.yaml", values)
+	after, _ := chart(t, "after.yaml", values)
+	volume, _ := chart(t, "volume.yaml", values)
+	args := strings.Join(many.Spec.Template.Spec.Containers[0].Args, " ")
+	expect.Contains(t, args, `--shard=auto --start-barrier=/work/$(RUN)/barrier --output=/work/$(RUN)/shard-$(JOB_COMPLETION_INDEX) --progress=line --scale=2 --header=a: "b"`)
+	if s := many.Spec; s.Completions != 3 || s.Parallelism != 3 || s.Template.Spec.Containers[0].Env[1].Value != "3" || s.Template.Spec.Volumes[0].PersistentVolumeClaim.ClaimName != "data" {
+		t.Errorf("%+v", s)
+	}
+	if c := after.Spec.Template.Spec.Containers[0]; !after.Spec.Suspend || strings.Join(c.Args, " ") != "merge /work/run-7 --output=/work/run-7/all" || volume.Metadata.Name != "data" {
+		t.Errorf("%+v, volume %+v", after.Spec, volume.Metadata)
+	}
+	values["upload"] = map[string]any{"image": "rclone/rclone:1.68", "command": []string{"rclone", "copy", "/work/$(RUN)", "s3:bucket"}}
+	both, _ := chart(t, "after.yaml", values)
+	if pod := both.Spec.Template.Spec; pod.InitContainers[0].Name != "merge" || pod.Containers[0].Name != "upload" || pod.Containers[0].Command[0] != "rclone" {
+		t.Errorf("%+v", pod)
 	}
 }
