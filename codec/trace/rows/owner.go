@@ -109,6 +109,6 @@ func (p *Reader) setOwner(f Field, value string) error {
 			return Bad(fmt.Sprintf("%s is %s, no whole number", name, Quote(value)), "such as -1, 0 or 5")
 		}
 	}
-	p.row.Owner.Set(OwnerFields()[f-TenantField], value)
+	p.row.Owner.Set(UsualNames()[f], value)
 	return nil
 }
