@@ -179,7 +179,11 @@ func (b *Prober) dial(ctx context.Context, at server) (conn net.Conn, err error)
 }
 
 // LookUp is a target for each address that a name of the form HOST:PORT has, in their order.
-func LookUp(
+func LookUp(ctx context.Context, name string) (urls []string, err error) {
+	return lookUp(ctx, name, net.DefaultResolver.LookupNetIP)
+}
+
+func lookUp(
 	ctx context.Context, name string, resolve func(ctx context.Context, network, host string) ([]netip.Addr, error),
 ) (urls []string, err error) {
 	host, port, err := net.SplitHostPort(name)

@@ -21,16 +21,16 @@ func TestLookUp(t *testing.T) {
 			return all, nil
 		}
 	}
-	urls := must.Have(LookUp(t.Context(), "llm.svc:8000", of("10.0.0.9", "::ffff:10.0.0.2", "fd00::1", "10.0.0.9")))(t)
+	urls := must.Have(lookUp(t.Context(), "llm.svc:8000", of("10.0.0.9", "::ffff:10.0.0.2", "fd00::1", "10.0.0.9")))(t)
 	expect.List(t, urls, []string{"http://10.0.0.2:8000", "http://10.0.0.9:8000", "http://[fd00::1]:8000"})
-	_, err := LookUp(t.Context(), "llm.svc:8000", of())
+	_, err := lookUp(t.Context(), "llm.svc:8000", of())
 	expect.Error(t, err, "has no address")
-	_, err = LookUp(t.Context(), "llm.svc:8000", func(context.Context, string, string) ([]netip.Addr, error) {
+	_, err = lookUp(t.Context(), "llm.svc:8000", func(context.Context, string, string) ([]netip.Addr, error) {
 		return nil, errors.New("no such host")
 	})
 	expect.Error(t, err, "cannot resolve llm.svc: no such host")
 	for _, name := range []string{"llm.svc", "llm.svc:0", "llm.svc:70000", "llm.svc:http", ":80"} {
-		_, err = LookUp(t.Context(), name, of())
+		_, err = lookUp(t.Context(), name, of())
 		expect.Error(t, err, "want dns:HOST:PORT")
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net"
 	"os"
 	"slices"
 	"strconv"
@@ -31,7 +30,7 @@ const mostTargets = 1 << 20
 // DNSPrefix. If a file is read again and again, it must be a plain one: the run would wait for a pipe without end.
 func ReadTargets(ctx context.Context, name string, again bool) (urls []string, weights []float64, err error) {
 	if host, ok := strings.CutPrefix(name, DNSPrefix); ok {
-		if urls, err = probe.LookUp(ctx, host, net.DefaultResolver.LookupNetIP); err != nil {
+		if urls, err = probe.LookUp(ctx, host); err != nil {
 			return nil, nil, err
 		}
 		return urls, slices.Repeat([]float64{1}, len(urls)), nil

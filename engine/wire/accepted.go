@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"net"
 	"sync/atomic"
 )
@@ -11,8 +12,12 @@ import (
 type Accepted struct {
 	*net.TCPConn
 	in    *stampedReader
-	first atomic.Int64
+	first atomic.Int64 // 0 = none has come
 }
+
+// unstamped is the instant of a first byte that the kernel has not stamped. It does so from some milliseconds after the
+// first socket has asked for stamps. A later byte's stamp would not be that of the first.
+const unstamped = -1
 
 // Stamped returns a server's listener whose connections are of type [Accepted], unless the system has no stamps for
 // them.
@@ -45,7 +50,7 @@ func (a *Accepted) Read(p []byte) (int, error) {
 	}
 	n, err := a.in.Read(p)
 	if n > 0 {
-		a.first.CompareAndSwap(0, a.in.wallNS)
+		a.first.CompareAndSwap(0, cmp.Or(a.in.wallNS, unstamped))
 	}
 	return n, err
 }
@@ -58,4 +63,4 @@ func (a *Accepted) Write(p []byte) (int, error) {
 
 // FirstNS is when the first byte came since the latest Write, by the wall clock; 0 = unknown, or none has come. Any
 // goroutine may call it.
-func (a *Accepted) FirstNS() int64 { return a.first.Load() }
+func (a *Accepted) FirstNS() int64 { return max(0, a.first.Load()) }
