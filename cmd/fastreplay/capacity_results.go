@@ -2,8 +2,6 @@ package main
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -54,7 +52,7 @@ func (s *searching) settings(replay map[string]any) map[string]string {
 	o := s.o
 	all := map[string]string{
 		"--trace": strings.Join(each(o.traces, absolute), ","), "number of its requests": strconv.Itoa(s.requests),
-		traceBytes: digestOf(o.traces),
+		traceBytes: report.Digest(o.traces),
 		"--url":    strings.Join(each(o.urls, withoutQuery), ","),
 		"--slo":    o.slo, "--over": o.over, "--range": fmt.Sprintf("%v:%v", o.loads[0], o.loads[1]),
 		"--window": o.window.String(), "--window-from": o.from, "--warm-in": o.warmIn.String(),
@@ -66,21 +64,6 @@ func (s *searching) settings(replay map[string]any) map[string]string {
 		}
 	}
 	return all
-}
-
-// digestOf begins the digest of all these files. One that cannot be read again, such as a pipe, counts as empty.
-func digestOf(files []string) string {
-	all := sha256.New()
-	for _, name := range files {
-		if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
-			continue
-		}
-		if f, err := os.Open(name); err == nil {
-			_, _ = io.Copy(all, f)
-			_ = f.Close()
-		}
-	}
-	return hex.EncodeToString(all.Sum(nil)[:8])
 }
 
 // open makes the directory of the search, or goes on with one.
