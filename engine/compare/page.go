@@ -2,6 +2,7 @@ package compare
 
 import (
 	"cmp"
+	"fmt"
 	"io"
 	"math"
 	"slices"
@@ -71,7 +72,7 @@ func HTML(w io.Writer, results []*Result) error {
 func (r *Result) title(name string) string {
 	told := r.telling()
 	if len(told) == 0 {
-		return name + " against A: no change is seen"
+		return name + " against A: " + r.unchanged()
 	}
 	word := told[0].Verdict
 	var changes []string
@@ -83,6 +84,20 @@ func (r *Result) title(name string) string {
 		changes = append(changes, strings.TrimSpace(Label(latency))+" "+m.change())
 	}
 	return name + " is " + strings.Replace(word, Differs, "different", 1) + ": " + strings.Join(changes, ", ")
+}
+
+// unchanged says how little is known to have changed if no change is sure.
+func (r *Result) unchanged() string {
+	shown, open := r.bySize(), 0
+	for _, m := range shown {
+		if m.Verdict != Same {
+			open++
+		}
+	}
+	if open == 0 {
+		return "all numbers are the same, within their margins"
+	}
+	return fmt.Sprintf("no change is sure, and %d of %d numbers may have changed", open, len(shown))
 }
 
 // bySize are the main metrics: first those that changed, the largest change first, then those that did not, and at

@@ -212,7 +212,7 @@ func (r *Result) said(full bool) (said []string) {
 		}
 	}
 	if len(said) == 0 && r.Paired {
-		said = append(said, "no change is larger than its interval")
+		said = append(said, r.unchanged())
 	}
 	var costs []string
 	for _, part := range r.Owners {

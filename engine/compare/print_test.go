@@ -107,12 +107,17 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
-// TestNothingChanged is said in a sentence.
+// TestNothingChanged: only what is the same within a margin is said to be the same.
 func TestNothingChanged(t *testing.T) {
-	r := &Result{Paired: true, Metrics: []Metric{metric("ttft.p50", "ms", 1, 1, 0, -0.1, 0.1, 0.1, Same)}}
-	var out bytes.Buffer
-	if err := Print(&out, r, PrintOptions{Width: 80}); err != nil || !strings.Contains(out.String(), "- no change is larger than") {
-		t.Errorf("%v\n%s", err, out.String())
+	for _, want := range []struct{ verdict, says string }{
+		{Same, "- all numbers are the same, within their margins"},
+		{Unclear, "- no change is sure, and 1 of 1 numbers may have changed"},
+		{Unknown, "- no change is sure, and 1 of 1 numbers may have changed"},
+	} {
+		r := &Result{Paired: true, Metrics: []Metric{metric("ttft.p50", "ms", 1, 1, 0, -0.1, 0.1, 0.1, want.verdict)}}
+		var out bytes.Buffer
+		must.Do(t, Print(&out, r, PrintOptions{Width: 80}))
+		expect.Contains(t, out.String(), want.says, out.String())
 	}
 }
 
