@@ -187,14 +187,14 @@ func (r *Runner) command(ctx context.Context, text string) metrics.Command {
 	did.TookS = r.seconds() - did.StartedS
 	did.Output = r.shown(output)
 	switch {
+	case err == nil:
+		did.ExitCode = &code
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		did.Error = "killed after " + format.Seconds(did.TookS) + ", its time limit"
 	case ctx.Err() != nil:
 		did.Error = "killed after " + format.Seconds(did.TookS) + ": the run had ended"
-	case err != nil:
-		did.Error = r.hide.Line(err.Error())
 	default:
-		did.ExitCode = &code
+		did.Error = r.hide.Line(err.Error())
 	}
 	return did
 }

@@ -4,7 +4,6 @@ package host
 
 import (
 	"context"
-	"errors"
 	"os"
 	"os/exec"
 	"strings"
@@ -43,8 +42,7 @@ func Shell(ctx context.Context, text string) (code int, output string, err error
 	case <-kept.ended:
 	case <-time.After(outputWait):
 	}
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.Exited() {
+	if state := cmd.ProcessState; state != nil && state.Exited() { // by itself, even if ctx has ended meanwhile
 		err = nil
 	}
 	return cmd.ProcessState.ExitCode(), kept.text(), err
