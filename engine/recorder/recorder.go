@@ -262,11 +262,9 @@ func (r *Recorder) now() int64 { return max(1, int64(time.Since(r.began))) }
 // connKey is that of a request's connection in its context.
 type connKey struct{}
 
-// keepStamps leaves the connection to its requests, if the kernel stamps what it brings.
+// keepStamps leaves the connection to its requests, if the kernel stamps what it brings. Through TLS it would stamp the
+// end of a handshake, too, after which a client may wait before it asks.
 func keepStamps(ctx context.Context, c net.Conn) context.Context {
-	if encrypted, ok := c.(*tls.Conn); ok {
-		c = encrypted.NetConn()
-	}
 	return context.WithValue(ctx, connKey{}, c)
 }
 
