@@ -454,21 +454,34 @@ func (p *Pictures) timelines(s *metrics.Summary) (out []chart.Graph, zero string
 	}
 	out = slices.Concat(out, p.byKind(), p.serverLines())
 	spans := append(p.spans(s.Outages), p.marks(s.Actions)...)
-	var flat []string
+	var flat, unknown []string
 	out = slices.DeleteFunc(out, func(g chart.Graph) bool {
-		some := slices.ContainsFunc(g.Series, func(s chart.Series) bool {
-			return slices.ContainsFunc(s.Values, func(v float64) bool { return v > 0 })
-		})
-		if !some {
-			flat = append(flat, g.Title)
+		most := math.Inf(-1)
+		for _, s := range g.Series {
+			for _, v := range s.Values {
+				if v > most { // which NaN is not
+					most = v
+				}
+			}
 		}
-		return !some
+		switch {
+		case most > 0:
+			return false
+		case most == 0:
+			flat = append(flat, g.Title)
+		default:
+			unknown = append(unknown, g.Title)
+		}
+		return true
 	})
 	for i := range out {
 		out[i].Spans = spans
 	}
 	if len(flat) > 0 {
 		zero = " Not drawn, as 0 throughout: " + strings.Join(flat, "; ") + "."
+	}
+	if len(unknown) > 0 {
+		zero += " Not drawn, as no request told them: " + strings.Join(unknown, "; ") + "."
 	}
 	return out, zero
 }
@@ -488,19 +501,11 @@ func (p *Pictures) stolen(m *stats.Shares) chart.Series {
 func (p *Pictures) spans(outages []metrics.Outage) (spans []chart.Piece) {
 	const grey = 1
 	w := p.window
-	if w != nil {
-		spans = append(spans,
-			chart.Piece{
-				To:   w.FromS,
-				Kind: grey,
-				Text: "not counted",
-			},
-			chart.Piece{
-				From: w.ToS,
-				To:   p.endS(),
-				Kind: grey,
-				Text: "not counted",
-			})
+	if w != nil && w.FromS > 0 {
+		spans = append(spans, chart.Piece{To: w.FromS, Kind: grey, Text: "not counted"})
+	}
+	if w != nil && w.ToS < p.endS() {
+		spans = append(spans, chart.Piece{From: w.ToS, To: p.endS(), Kind: grey, Text: "not counted"})
 	}
 	for _, o := range outages {
 		to := p.endS()

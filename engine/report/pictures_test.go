@@ -1,0 +1,32 @@
+package report
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+)
+
+// TestSpansOfWindow: only what there is before and after the part that is counted is shaded.
+func TestSpansOfWindow(t *testing.T) {
+	for _, c := range []struct {
+		from, to float64
+		spans    int
+	}{{0, 10, 0}, {0, 4, 1}, {4, 10, 1}, {4, 6, 2}} {
+		p := &Pictures{all: []metrics.Step{{ToS: 10}}, window: &metrics.Window{FromS: c.from, ToS: c.to}}
+		if got := len(p.spans(nil)); got != c.spans {
+			t.Errorf("from %v to %v s of 10: %d spans, want %d", c.from, c.to, got, c.spans)
+		}
+	}
+}
+
+// TestUnknownIsNotZero: what no request told is not said to be 0.
+func TestUnknownIsNotZero(t *testing.T) {
+	p := &Pictures{all: []metrics.Step{{ToS: 1, Planned: 1}, {FromS: 1, ToS: 2, Planned: 1}}}
+	_, undrawn := p.timelines(&metrics.Summary{})
+	flat, unknown, _ := strings.Cut(undrawn, "as no request told them")
+	expect.Contains(t, unknown, "TTFT", undrawn)
+	expect.Lacks(t, flat, "TTFT", undrawn)
+	expect.Contains(t, flat, "Output tokens/s", undrawn)
+}
