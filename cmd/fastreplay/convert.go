@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -51,6 +52,9 @@ first is at time 0. What was repaired or left out, and what the other format has
 					Version:   buildVersion(),
 					Keep:      kept,
 				})
+			} else if len(kept) > 0 {
+				return errors.New("--keep is for text that becomes ids of blocks; this trace has none, and " +
+					"keeps whose its requests are: leave --keep out")
 			} else {
 				var counted string
 				t, counted, err = setup.CountAnswers(t, tokens)

@@ -53,6 +53,9 @@ With --from, --to or --steady all numbers are of a part of the run.`,
 			if unknown != nil {
 				unknown = fmt.Errorf("--export: %w", unknown)
 			}
+			if picture != "" && !strings.HasSuffix(picture, ".svg") {
+				return fmt.Errorf("--picture %s: want a file such as ttft.svg; a page saves graphs as PNG", picture)
+			}
 			if err := errors.Join(err, r.check(), unknown,
 				checkPart(c.Flags(), args, part, price, gpus)); err != nil {
 				return err
@@ -92,10 +95,7 @@ With --from, --to or --steady all numbers are of a part of the run.`,
 				say.line("written: %s", html)
 			}
 			if picture != "" {
-				name, svg := strings.CutSuffix(filepath.Base(picture), ".svg")
-				if !svg {
-					return fmt.Errorf("--picture %s: want a file such as ttft.svg; a page saves graphs as PNG", picture)
-				}
+				name := strings.TrimSuffix(filepath.Base(picture), ".svg")
 				write := func(w io.Writer) error { return report.Picture(w, dir, s, name) }
 				if err := report.WriteWhole(picture, write); err != nil {
 					return fmt.Errorf("--picture: %w", err)
