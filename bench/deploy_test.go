@@ -3,8 +3,10 @@ package bench
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -222,6 +224,11 @@ func chart(t *testing.T, name string, values map[string]any) (m manifest, some b
 		"toYaml": func(v any) string {
 			return strings.TrimSpace(string(must.Have(yaml.Marshal(v))(t)))
 		},
+		"omit": func(values map[string]any, names ...string) map[string]any {
+			values = maps.Clone(values)
+			maps.DeleteFunc(values, func(name string, _ any) bool { return slices.Contains(names, name) })
+			return values
+		},
 		"nindent": func(n int, text string) string {
 			indent := "\n" + strings.Repeat(" ", n)
 			return indent + strings.ReplaceAll(text, "\n", indent)
@@ -263,9 +270,13 @@ func TestChart(t *testing.T) {
 	if c := after.Spec.Template.Spec.Containers[0]; !after.Spec.Suspend || strings.Join(c.Args, " ") != "merge /work/run-7 --output=/work/run-7/all" || volume.Metadata.Name != "data" {
 		t.Errorf("%+v, volume %+v", after.Spec, volume.Metadata)
 	}
-	values["upload"] = map[string]any{"image": "rclone/rclone:1.68", "command": []string{"rclone", "copy", "/work/$(RUN)", "s3:bucket"}}
+	values["upload"] = map[string]any{
+		"image": "rclone/rclone:1.68", "command": []string{"rclone", "copy", "/work/$(RUN)", "s3:bucket"},
+		"env": []any{map[string]any{"name": "RCLONE_S3_REGION", "value": "eu-1"}},
+	}
 	both, _ := chart(t, "after.yaml", values)
-	if pod := both.Spec.Template.Spec; pod.InitContainers[0].Name != "merge" || pod.Containers[0].Name != "upload" || pod.Containers[0].Command[0] != "rclone" {
+	if pod := both.Spec.Template.Spec; pod.InitContainers[0].Name != "merge" || pod.Containers[0].Name != "upload" || pod.Containers[0].Command[0] != "rclone" ||
+		len(pod.Containers[0].Env) != 2 || pod.Containers[0].Env[1].Value != "eu-1" {
 		t.Errorf("%+v", pod)
 	}
 }
