@@ -61,6 +61,8 @@ type conn struct {
 	dataNS    int64    // the receiver's: the instant of its last read
 	drainedNS int64    // the receiver's: when a read took all that had come
 	readLag   *readLag // the receiver's
+	arrived   []wire.Arrival
+	parts     []part // of the last read, if the ring has seen that they came apart
 	full      fullBuffer
 
 	over     int32 // the watchdog's: the request that was over a limit at its last look …
@@ -157,6 +159,7 @@ func (c *conn) beginRequest(i int32, from uint32, atNS int64) {
 	c.fresh, c.outBase = from == opening, c.sock.BytesOut()
 	c.writeErr = nil
 	c.readErr = nil
+	c.sock.Expect()
 	c.noFlush.Store(false)
 }
 
@@ -366,6 +369,20 @@ func (c *conn) onRead(b []byte, atNS int64, err error) bool {
 // feed passes bytes to the response of the current request.
 func (c *conn) feed(b []byte, atNS int64) (ended bool, compressed *inflateSource) {
 	c.beginResponse()
+	for k := 0; k+1 < len(c.parts); k++ {
+		n := c.parts[k].bytes
+		if ended, compressed = c.response.feed(b[:n], c.parts[k].atNS); ended {
+			c.response.reusable = false // more has come
+			return true, nil
+		}
+		rest := len(b) - n
+		if compressed != nil { // its pending bytes are the end of those before the rest
+			compressed.pending = compressed.pending[:len(compressed.pending)+rest]
+			c.response.bytesIn += int64(rest)
+			return false, compressed
+		}
+		b = b[n:]
+	}
 	return c.response.feed(b, atNS)
 }
 

@@ -145,7 +145,30 @@ func (r *Run) SenderErr() error { return r.processErr }
 // they are ready, when dialling them has failed, or when ctx ends.
 func (r *Run) Connect(ctx context.Context) {
 	r.servers = host.FindServers(r.localEndpoints())
+	r.openRing()
 	r.dialer.fillFirst(ctx)
+}
+
+// openRing lets a ring see what comes from the endpoints, if there may be one.
+func (r *Run) openRing() {
+	if !r.cfg.Stamps.Ring || r.ring != nil {
+		return
+	}
+	var ports []uint16
+	for _, t := range r.work.Targets {
+		for _, at := range t.Endpoints {
+			ports = append(ports, at.Port())
+		}
+	}
+	slices.Sort(ports)
+	ring, err := wire.OpenRing(slices.Compact(ports))
+	if err != nil {
+		return // stamps are those of the sockets, and late reads are marked
+	}
+	r.ring = ring
+	for _, p := range r.pools {
+		p.dial.Ring = ring
+	}
 }
 
 // localEndpoints are the addresses of targets that are this machine's.
@@ -421,6 +444,9 @@ func (r *Run) hangUp() {
 	}
 	r.epollReaders.end()
 	r.receivers.Wait()
+	if r.ring != nil {
+		r.ringLost = r.ring.Close()
+	}
 	r.large.trim()
 }
 

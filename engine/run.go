@@ -112,6 +112,9 @@ type Run struct {
 	wall    atomic.Pointer[sched.Wall] // converts the kernel's stamps; nil before Do and if there are none
 	readLag readLagTotal
 
+	ring     *wire.Ring // nil = none
+	ringLost int64      // segments that found no room in it
+
 	closingRace, keptAtLeast time.Duration // the constants
 
 	ahead aheadBuilder // builds during the run what did not fit into memory

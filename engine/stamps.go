@@ -20,6 +20,7 @@ type readLag struct {
 	ns                 [lagBatch]int32
 	n                  int
 	unstamped, dropped int64
+	missed             int64 // reads of which the ring did not see all segments
 
 	lastNS           int64 // the instant of the receiver's last read …
 	endNS, settledNS int64 // … and that at the end of an epoll reader's last batch, and of the one before
@@ -38,6 +39,7 @@ type readLagTotal struct {
 	sync.Mutex
 	lag                *stats.Distribution
 	unstamped, dropped int64
+	missed             int64
 }
 
 func (t *readLagTotal) take(l *readLag) {
@@ -48,9 +50,11 @@ func (t *readLagTotal) take(l *readLag) {
 	}
 	t.unstamped += l.unstamped
 	t.dropped += l.dropped
+	t.missed += l.missed
 	l.n = 0
 	l.unstamped = 0
 	l.dropped = 0
+	l.missed = 0
 }
 
 // wallTick is how often the wall clock is compared with the run's.
@@ -82,6 +86,9 @@ func (r *Run) stampCounts() (s metrics.Stamps, lag *stats.Distribution) {
 	defer r.readLag.Unlock()
 	lag, s.Unstamped, s.Dropped = r.readLag.lag, r.readLag.unstamped, r.readLag.dropped
 	s.Reads = lag.Count()
+	s.Ring = r.ring != nil
+	s.RingMissed = r.readLag.missed
+	s.RingLost = r.ringLost
 	if w := r.wall.Load(); w != nil {
 		steps, largestNS := w.Steps()
 		s.ClockSteps = steps
@@ -93,6 +100,7 @@ func (r *Run) stampCounts() (s metrics.Stamps, lag *stats.Distribution) {
 // instants returns the instant of n bytes that were just read, and that of the read. They differ if the kernel
 // stamped the bytes. On one connection the former never descends, nor is it before its request.
 func (c *conn) instants(n int) (dataNS, readNS int64) {
+	c.parts = c.parts[:0]
 	wall := c.run.wall.Load()
 	if wall == nil || n == 0 {
 		now := c.run.clock.Now()
@@ -109,9 +117,16 @@ func (c *conn) instants(n int) (dataNS, readNS int64) {
 	}
 	at, now, ok := wall.At(wallNS)
 	at = min(now, max(at, c.dataNS, c.startedNS.Load()))
+	known := false
+	if fresh && ok && c.pool.dial.Ring != nil {
+		at, known = c.noteParts(at)
+	}
 	c.dataNS = at
 	if fresh { // else it is as of that read
 		c.noteRoom(at, now)
+	}
+	if known {
+		c.response.slackNS = 0
 	}
 	switch {
 	case !fresh:
@@ -124,6 +139,32 @@ func (c *conn) instants(n int) (dataNS, readNS int64) {
 		}
 	}
 	return at, now
+}
+
+// part is a number of bytes that came at one instant.
+type part struct {
+	bytes int
+	atNS  int64
+}
+
+// noteParts notes when each part of the last read came, if the ring knows it, and returns the instant of the last one.
+// The stamp of the read, atNS, is later than that if the kernel has joined the last part to what was not read.
+func (c *conn) noteParts(atNS int64) (lastNS int64, known bool) {
+	if c.arrived, known = c.sock.Arrived(c.arrived[:0]); !known {
+		c.readLag.missed++
+		return atNS, false
+	}
+	lastNS = max(c.dataNS, c.startedNS.Load())
+	wall := c.run.wall.Load()
+	for _, a := range c.arrived {
+		at, _, ok := wall.At(a.WallNS)
+		if !ok {
+			at = atNS
+		}
+		lastNS = min(atNS, max(lastNS, at))
+		c.parts = append(c.parts, part{a.Bytes, lastNS})
+	}
+	return lastNS, true
 }
 
 // noteRoom notes what the read of bytes that came at atNS, at nowNS, says of earlier and later bytes.

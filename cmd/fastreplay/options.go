@@ -305,7 +305,7 @@ func (o *options) addAdvanced(f *pflag.FlagSet) {
 		sched.RealtimeAuto, sched.RealtimeOn, sched.RealtimeOff)
 	addWords(f, &o.Stamps, "kernel-timestamps",
 		"take instants from the kernel: auto, on or off; sent also stamps what leaves",
-		replay.StampsAuto, replay.StampsOn, replay.StampsOff, replay.StampsSent)
+		replay.StampsAuto, replay.StampsOn, replay.StampsOff, replay.StampsSent, replay.StampsRing)
 	addValue(f, &o.MaxMemory, parseBytes, "", "", "max-memory",
 		fmt.Sprintf(
 			"most `BYTES` for requests, or for what --amplify adds, such as 8GiB (default: %d %% of free memory)",

@@ -661,13 +661,16 @@ const (
 
 // Stamps counts how many times come from the kernel's timestamps.
 type Stamps struct {
-	Received   bool    `json:"received" merge:"and"`        // what came was stamped
-	Sent       bool    `json:"sent" merge:"and"`            // what left and was acknowledged was stamped
-	Reads      int64   `json:"reads" merge:"sum"`           // reads with a stamp
-	Unstamped  int64   `json:"unstamped_reads" merge:"sum"` // reads without a stamp: their times are the reader's
-	Dropped    int64   `json:"dropped" merge:"sum"`         // stamps not used, since the wall clock had just been set
-	ClockSteps int64   `json:"clock_steps" merge:"sum"`     // how often the wall clock was set
-	StepMS     float64 `json:"largest_step_ms" merge:"max"` // by how much at most
+	Received   bool    `json:"received" merge:"and"`          // what came was stamped
+	Sent       bool    `json:"sent" merge:"and"`              // what left and was acknowledged was stamped
+	Reads      int64   `json:"reads" merge:"sum"`             // reads with a stamp
+	Unstamped  int64   `json:"unstamped_reads" merge:"sum"`   // reads without a stamp: their times are the reader's
+	Dropped    int64   `json:"dropped" merge:"sum"`           // stamps not used, since the wall clock had just been set
+	ClockSteps int64   `json:"clock_steps" merge:"sum"`       // how often the wall clock was set
+	Ring       bool    `json:"ring" merge:"and"`              // a ring told the segments of one read apart
+	RingMissed int64   `json:"ring_missed_reads" merge:"sum"` // reads of which the ring had not seen all segments
+	RingLost   int64   `json:"ring_lost" merge:"sum"`         // segments that found no room in the ring
+	StepMS     float64 `json:"largest_step_ms" merge:"max"`   // by how much at most
 }
 
 // Amplify is what --amplify made of a load. It is in summary.json and in what inspect prints as JSON.

@@ -22,6 +22,7 @@ const (
 	StampsOn   = "on"   // what comes, or an error
 	StampsOff  = "off"
 	StampsSent = "sent" // what comes and what leaves, or an error
+	StampsRing = "ring" // what comes, each segment, or an error
 )
 
 // probeStamps finds out what the kernel stamps, before anything else takes time.
@@ -42,6 +43,17 @@ func (r *runner) probeStamps() (wire.Stamps, error) {
 			err,
 		)
 		return wire.Stamps{}, nil
+	}
+	if r.cfg.Stamps == StampsOn {
+		return want, nil
+	}
+	ring, err := wire.OpenRing(nil)
+	if err != nil && r.cfg.Stamps == StampsRing {
+		return wire.Stamps{}, fmt.Errorf("--kernel-timestamps %s: %w; use auto or on", StampsRing, err)
+	}
+	if err == nil {
+		ring.Close()
+		want.Ring = true
 	}
 	return want, nil
 }

@@ -138,7 +138,7 @@ func (c *Config) checkSending() error {
 	}
 	return errors.Join(
 		setup.OneOf("realtime", c.Realtime, sched.RealtimeAuto, sched.RealtimeOn, sched.RealtimeOff),
-		setup.OneOf("kernel-timestamps", c.Stamps, StampsAuto, StampsOn, StampsOff, StampsSent),
+		setup.OneOf("kernel-timestamps", c.Stamps, StampsAuto, StampsOn, StampsOff, StampsSent, StampsRing),
 	)
 }
 

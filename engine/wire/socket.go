@@ -78,6 +78,7 @@ type tcpConn interface {
 // reports when a request left and when the peer had acknowledged it.
 type Stamps struct {
 	Receive, Send bool
+	Ring          bool // a Ring tells when each of several segments came that one read returned
 }
 
 // SentStamp is one report of the kernel about sent data: when the byte number Key left the machine, or when it was
@@ -95,7 +96,8 @@ type DialOptions struct {
 	ServerName string        // for TLS, if the configuration has none
 	SendBuffer int           // bytes that the kernel should take at once; 0 = the system's default
 	Stamps     Stamps
-	Epoll      bool // an epoll reader watches it in place of Go's poller, if the system has epoll; not with TLS
+	Ring       *Ring // with Stamps.Receive; nil = none
+	Epoll      bool  // an epoll reader watches it in place of Go's poller, if the system has epoll; not with TLS
 }
 
 // ProbeSendBuffer asks for a send buffer of that many bytes and returns how many a connection would get. An error
@@ -125,6 +127,9 @@ func Dial(ctx context.Context, clock sched.Clock, to netip.AddrPort, o DialOptio
 	s, err := newSocket(tcp, clock, o.Stamps)
 	if err != nil {
 		return nil, err
+	}
+	if o.Ring != nil {
+		s.in.watch(o.Ring)
 	}
 	if o.TLS != nil {
 		return s, s.handshake(ctx, o)
@@ -317,6 +322,9 @@ func (s *Socket) Resume()    { _ = s.tcp.SetDeadline(time.Time{}) }
 // Close ends the connection, even if another process has a descriptor of it. It sends no closing alert of TLS: nobody
 // waits for one.
 func (s *Socket) Close() {
+	if s.in != nil {
+		s.in.close()
+	}
 	s.Shutdown()
 	_ = s.tcp.Close()
 }
@@ -354,6 +362,22 @@ func (s *Socket) KeepRest(rest gather.List) { s.keepRest(rest) }
 // ReadStamp returns when the last segment of the last read arrived, by the wall clock; 0 if the kernel gave no stamp.
 // isNew reports whether something was read since the last call. Call it only on a connection with Stamps.Receive.
 func (s *Socket) ReadStamp() (wallNS int64, isNew bool) { return s.in.wallNS, s.in.takeNew() }
+
+// Expect notes that a request is about to be sent, and that all bytes before its answer were read.
+func (s *Socket) Expect() {
+	if s.in != nil {
+		s.in.expect()
+	}
+}
+
+// Arrived appends to dst when each byte of the last read came. False: there is no ring, it has missed some since Expect, or TLS has
+// read the bytes. Call it only on a connection with Stamps.Receive, once after each read.
+func (s *Socket) Arrived(dst []Arrival) ([]Arrival, bool) {
+	if s.tls != nil {
+		return dst, false
+	}
+	return s.in.arrived(dst)
+}
 
 // Queued is how many bytes the last read found in the kernel, encrypted ones with TLS, and how many of them it left
 // there. Call it only on a connection with Stamps.Receive.

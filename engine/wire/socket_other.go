@@ -67,7 +67,23 @@ func newStampedReader(_ syscall.RawConn, s Stamps) (*stampedReader, error) {
 
 func (*stampedReader) Read([]byte) (int, error) { panic("BUG: no kernel timestamps here") }
 func (*stampedReader) takeNew() bool            { panic("BUG: no kernel timestamps here") }
-func (*stampedReader) sent(func(SentStamp))     { panic("BUG: no kernel timestamps here") }
+func (*stampedReader) watch(*Ring)              { panic("BUG: no kernel timestamps here") }
+func (*stampedReader) expect()                  {}
+func (*stampedReader) close()                   {}
+
+func (*stampedReader) arrived([]Arrival) ([]Arrival, bool) { panic("BUG: no kernel timestamps here") }
+
+// Ring is the twin for systems without packet sockets: it is never made.
+type Ring struct{}
+
+// OpenRing returns why there is none.
+func OpenRing([]uint16) (*Ring, error) {
+	return nil, errors.New("this system has no packet rings; Linux has")
+}
+
+// Close is never called.
+func (*Ring) Close() (lost int64)           { panic("BUG: no packet rings here") }
+func (*stampedReader) sent(func(SentStamp)) { panic("BUG: no kernel timestamps here") }
 
 // ProbeStamps checks whether the kernel stamps as s asks. The error is why it does not.
 func ProbeStamps(Stamps) error {

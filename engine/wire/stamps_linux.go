@@ -50,6 +50,9 @@ type stampedReader struct {
 	isNew   bool  // takeNew was not called since the last read
 	segment int64 // of the connection's largest segment, bytes
 
+	ring *Ring // nil = none
+	came *arrivals
+
 	errors *errorQueue // nil if sending is not stamped
 }
 
@@ -150,7 +153,10 @@ func (r *stampedReader) receive(fd uintptr) bool {
 		case unix.EAGAIN:
 			return false
 		}
-		r.n = int(n)
+		if r.came != nil {
+			r.came.read.Add(int64(r.n))
+		}
+		r.n = max(0, int(n))
 		r.errno = errno
 		r.wallNS = 0
 		r.isNew = errno == 0 && n > 0
@@ -160,6 +166,34 @@ func (r *stampedReader) receive(fd uintptr) bool {
 			r.unread = parseUnread(control)
 		}
 		return true
+	}
+}
+
+// watch lets the ring note what comes from now on.
+func (r *stampedReader) watch(ring *Ring) {
+	r.ring = ring
+	r.came = ring.watch(r.raw)
+}
+
+// arrived appends to dst when each byte of the last read came. False: that is not known.
+func (r *stampedReader) arrived(dst []Arrival) ([]Arrival, bool) {
+	if r.ring == nil {
+		return dst, false
+	}
+	return r.ring.arrived(r.came, dst, r.n)
+}
+
+// expect notes that all bytes before the next answer were read.
+func (r *stampedReader) expect() {
+	if r.ring != nil {
+		r.came.losses.Store(r.ring.losses.Load())
+	}
+}
+
+// close ends watch.
+func (r *stampedReader) close() {
+	if r.ring != nil {
+		r.ring.unwatch(r.came)
 	}
 }
 
