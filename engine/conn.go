@@ -369,6 +369,9 @@ func (c *conn) onRead(b []byte, atNS int64, err error) bool {
 // feed passes bytes to the response of the current request.
 func (c *conn) feed(b []byte, atNS int64) (ended bool, compressed *inflateSource) {
 	c.beginResponse()
+	if len(c.parts) > 0 {
+		c.response.slackNS = 0
+	}
 	for k := 0; k+1 < len(c.parts); k++ {
 		n := c.parts[k].bytes
 		if ended, compressed = c.response.feed(b[:n], c.parts[k].atNS); ended {

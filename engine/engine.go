@@ -167,7 +167,9 @@ func (r *Run) openRing() {
 	}
 	r.ring = ring
 	for _, p := range r.pools {
-		p.dial.Ring = ring
+		if p.dial.TLS == nil {
+			p.dial.Ring = ring
+		}
 	}
 }
 

@@ -117,16 +117,12 @@ func (c *conn) instants(n int) (dataNS, readNS int64) {
 	}
 	at, now, ok := wall.At(wallNS)
 	at = min(now, max(at, c.dataNS, c.startedNS.Load()))
-	known := false
 	if fresh && ok && c.pool.dial.Ring != nil {
-		at, known = c.noteParts(at)
+		at = c.noteParts(at)
 	}
 	c.dataNS = at
 	if fresh { // else it is as of that read
 		c.noteRoom(at, now)
-	}
-	if known {
-		c.response.slackNS = 0
 	}
 	switch {
 	case !fresh:
@@ -149,10 +145,11 @@ type part struct {
 
 // noteParts notes when each part of the last read came, if the ring knows it, and returns the instant of the last one.
 // The stamp of the read, atNS, is later than that if the kernel has joined the last part to what was not read.
-func (c *conn) noteParts(atNS int64) (lastNS int64, known bool) {
+func (c *conn) noteParts(atNS int64) (lastNS int64) {
+	var known bool
 	if c.arrived, known = c.sock.Arrived(c.arrived[:0]); !known {
 		c.readLag.missed++
-		return atNS, false
+		return atNS
 	}
 	lastNS = max(c.dataNS, c.startedNS.Load())
 	wall := c.run.wall.Load()
@@ -164,7 +161,7 @@ func (c *conn) noteParts(atNS int64) (lastNS int64, known bool) {
 		lastNS = min(atNS, max(lastNS, at))
 		c.parts = append(c.parts, part{a.Bytes, lastNS})
 	}
-	return lastNS, true
+	return lastNS
 }
 
 // noteRoom notes what the read of bytes that came at atNS, at nowNS, says of earlier and later bytes.

@@ -304,7 +304,7 @@ func (o *options) addAdvanced(f *pflag.FlagSet) {
 		"real-time priority for the threads that send and read: auto, on or off",
 		sched.RealtimeAuto, sched.RealtimeOn, sched.RealtimeOff)
 	addWords(f, &o.Stamps, "kernel-timestamps",
-		"take instants from the kernel: auto, on or off; sent also stamps what leaves",
+		"take instants from the kernel: auto, on or off; ring each segment's, sent also those of what leaves",
 		replay.StampsAuto, replay.StampsOn, replay.StampsOff, replay.StampsSent, replay.StampsRing)
 	addValue(f, &o.MaxMemory, parseBytes, "", "", "max-memory",
 		fmt.Sprintf(

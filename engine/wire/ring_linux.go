@@ -27,7 +27,7 @@ type Ring struct {
 
 	mu     sync.Mutex
 	lost   int64 // how many
-	at     int // the next frame
+	at     int   // the next frame
 	flows  map[flow]*arrivals
 	opened map[flow]uint32 // of connections that nobody watches yet, the sequence number of the first byte
 }
@@ -87,7 +87,8 @@ func (r *Ring) begin(filter []bpf.RawInstruction) (err error) {
 	); err != nil {
 		return err
 	}
-	if r.memory, err = unix.Mmap(r.fd, 0, ringBlocks*ringBlock, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+	const access = unix.PROT_READ | unix.PROT_WRITE
+	if r.memory, err = unix.Mmap(r.fd, 0, ringBlocks*ringBlock, access, unix.MAP_SHARED); err != nil {
 		return err
 	}
 	everything := binary.BigEndian.AppendUint16(nil, unix.ETH_P_ALL)

@@ -96,7 +96,7 @@ type DialOptions struct {
 	ServerName string        // for TLS, if the configuration has none
 	SendBuffer int           // bytes that the kernel should take at once; 0 = the system's default
 	Stamps     Stamps
-	Ring       *Ring // with Stamps.Receive; nil = none
+	Ring       *Ring // with Stamps.Receive; not with TLS; nil = none
 	Epoll      bool  // an epoll reader watches it in place of Go's poller, if the system has epoll; not with TLS
 }
 
@@ -370,14 +370,9 @@ func (s *Socket) Expect() {
 	}
 }
 
-// Arrived appends to dst when each byte of the last read came. False: there is no ring, it has missed some since Expect, or TLS has
-// read the bytes. Call it only on a connection with Stamps.Receive, once after each read.
-func (s *Socket) Arrived(dst []Arrival) ([]Arrival, bool) {
-	if s.tls != nil {
-		return dst, false
-	}
-	return s.in.arrived(dst)
-}
+// Arrived appends to dst when each byte of the last read came. False: there is no ring, or it has missed some since
+// Expect. Call it only on a plain connection with Stamps.Receive, once after each read.
+func (s *Socket) Arrived(dst []Arrival) ([]Arrival, bool) { return s.in.arrived(dst) }
 
 // Queued is how many bytes the last read found in the kernel, encrypted ones with TLS, and how many of them it left
 // there. Call it only on a connection with Stamps.Receive.
