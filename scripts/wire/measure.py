@@ -44,7 +44,8 @@ class Server:
         """Ends the server, once, and returns how many requests it has answered."""
         if self.process.poll() is None:
             self.process.terminate()
-            self.requests = int(self.process.communicate()[0].split()[0])
+            said = self.process.communicate()[0].split()
+            self.requests, self.events = int(said[0]), int(said[2])
         return self.requests
 
 
@@ -102,6 +103,27 @@ def events(built, binary, streams=500, gap_us=20_000, seconds=8):
     return {"CPU us an event": cpu_s / (streams * tokens) * 1e6, "MB": mb}
 
 
+def tokens_counted(built, binary, streams, gap_us, seconds):
+    """Whether the client has counted each token that the server has sent."""
+    tokens = seconds * 1_000_000 // gap_us
+    log = f"{built}/chunks.csv"
+    with Server(built, tokens, gap_us) as server:
+        trace = trace_of(built, streams, min(streams, 1000), tokens)
+        cpu_s, mb, summary = replay(built, binary, server, trace, "--chunk-log", log)
+        server.stop()
+    with open(log) as file:
+        counted = sum(1 for _ in file) - 1
+    stamps = summary["client"]["kernel_timestamps"]
+    return {
+        "tokens sent": server.events,
+        "tokens counted": counted,
+        "CPU us an event": cpu_s / counted * 1e6,
+        "MB": mb,
+        "reads": stamps["reads"],
+        "segments lost by ring": stamps.get("ring_lost", 0),
+    }
+
+
 def rank(values, share):
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
@@ -149,6 +171,7 @@ def main():
         "whole": lambda binary: closed(built, binary, False),
         "stream": lambda binary: closed(built, binary, True),
         "events": lambda binary: events(built, binary, *map(int, sizes)),
+        "tokens": lambda binary: tokens_counted(built, binary, *map(int, sizes)),
         "stamps": lambda binary: stamps(built, binary, *map(int, sizes)),
     }
     measured = {binary: [] for binary in binaries}
