@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,6 +43,7 @@ const (
 	sleepPoorUS           = 200      // at p50: a sender spins no longer (sched)
 	stolenPoor            = 0.01     // of all cores' time, as in the notes of a run
 	othersPoor            = 0.5      // of all cores
+	cardPoorUS            = 100      // as exact as an instant should be
 )
 
 // readings are what is found out; judge says what they mean. Absent values are unknown here.
@@ -58,6 +60,8 @@ type readings struct {
 	files         int      // that may be open
 	sendBuffer    int      // bytes that were granted of largeRequestBytes
 	withoutStamps string   // why the kernel stamps nothing; "" if it does
+	withoutRing   string   // why there may be no ring of packets; "" if there may
+	cards         []host.Card
 }
 
 // Grade is how good a reading is for a replay.
@@ -105,6 +109,12 @@ func readMachine() (r readings, err error) {
 	if err := wire.ProbeStamps(wire.Stamps{Receive: true}); err != nil {
 		r.withoutStamps = err.Error()
 	}
+	if ring, err := wire.OpenRing(nil); err != nil {
+		r.withoutRing = err.Error()
+	} else {
+		ring.Close()
+	}
+	r.cards = host.Cards()
 
 	clock := sched.NewMonotonic()
 	watch := host.NewWatch(clock, nil)
@@ -218,6 +228,15 @@ func judge(r readings) *Diagnosis {
 	}
 	add("kernel timestamps", r.withoutStamps != "", cmp.Or(r.withoutStamps, "the kernel stamps what arrives"),
 		"on Linux no lateness in reading would be inside latencies")
+	if linux {
+		add("packet ring", r.withoutRing != "", cmp.Or(r.withoutRing, "each segment has its instant"),
+			"sudo setcap cap_net_raw+ep FILE, or docker run --cap-add NET_RAW")
+	}
+	for _, c := range r.cards {
+		late := c.Adapts || c.DelayUS != nil && *c.DelayUS > cardPoorUS
+		add("card "+c.Name, late, describeCard(c),
+			fmt.Sprintf("sudo ethtool -C %s adaptive-rx off rx-usecs 10", c.Name))
+	}
 	need := streamsInFlight + host.DescriptorsBesides
 	add("open files", r.files < need,
 		fmt.Sprintf("%s, for %s requests in flight", format.Count(r.files),
@@ -229,6 +248,24 @@ func judge(r readings) *Diagnosis {
 			format.Bytes(largeRequestBytes)),
 		"sudo sysctl "+buffer+"=8388608")
 	return d
+}
+
+// describeCard says what a card does to stamps, in ethtool's words.
+func describeCard(c host.Card) string {
+	words := []string{"rx-usecs unknown"}
+	if c.DelayUS != nil {
+		words[0] = fmt.Sprintf("rx-usecs %d", *c.DelayUS)
+	}
+	if c.Adapts {
+		words = append(words, "adaptive-rx")
+	}
+	if c.Joins {
+		words = append(words, "GRO")
+	}
+	if c.Stamps {
+		words = append(words, "own stamps (not used)")
+	}
+	return strings.Join(words, ", ")
 }
 
 // gravest is the worst grade of some checks.

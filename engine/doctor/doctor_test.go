@@ -57,6 +57,11 @@ func TestJudge(t *testing.T) {
 		{"coarse sleeps", func(r *readings) { r.sleeps.P50 = 201 }, "sleeps warn", "timers", would},
 		{"a saving governor", func(r *readings) { r.offer.Governor = "powersave" }, "frequency warn", "cpupower", would},
 		{"no governor, as in a guest", func(r *readings) { r.offer.Governor = "" }, "", "", would},
+		{"no ring", func(r *readings) { r.withoutRing = "refused" }, "packet ring warn", "cap_net_raw", would},
+		{"a card that interrupts in time", func(r *readings) { r.cards = []host.Card{{Name: "eth0", DelayUS: new(100), Joins: true}} }, "", "", would},
+		{"a card that says nothing", func(r *readings) { r.cards = []host.Card{{Name: "eth0"}} }, "", "", would},
+		{"a card that delays", func(r *readings) { r.cards = []host.Card{{Name: "eth0", DelayUS: new(101)}} }, "card eth0 warn", "ethtool -C eth0", would},
+		{"a card that adapts", func(r *readings) { r.cards = []host.Card{{Name: "eth1", DelayUS: new(3), Adapts: true}} }, "card eth1 warn", "ethtool -C eth1", would},
 		{"no stamps", func(r *readings) { r.withoutStamps = "refused" }, "kernel timestamps warn", "Linux", would},
 		{"few files", func(r *readings) { r.files = 1024 }, "open files warn", "ulimit -n 11024", would},
 		{"a small buffer", func(r *readings) { r.sendBuffer = 212_992 }, "send buffer warn", "wmem_max", would},
@@ -93,6 +98,8 @@ func TestTextsFit(t *testing.T) {
 	r := goodReadings()
 	r.realtime, r.refused, r.withoutStamps, r.files, r.sendBuffer = false, "operation not permitted", "no", 1024, 1000
 	r.waits.P99, r.sleeps.P50, r.othersCores, *r.machine.StolenShare, *r.machine.ThrottledS, r.offer.QuotaCores, r.offer.Governor = 123_456, 1234, new(4.0), 0.1234, 1, 1.5, "powersave"
+	r.withoutRing = "packet sockets need CAP_NET_RAW: operation not permitted"
+	r.cards = []host.Card{{Name: "enp65s0f0np0", DelayUS: new(1000), Adapts: true, Joins: true, Stamps: true}}
 	for _, c := range judge(r).Checks {
 		if c.Grade == Fine || len(c.Name) > 18 || 23+utf8.RuneCountInString(c.Found) > 80 || 8+utf8.RuneCountInString(c.Remedy) > 80 {
 			t.Errorf("%+v", c)

@@ -44,3 +44,12 @@ func firstValue(path, key string) string {
 	}
 	return ""
 }
+
+// Card is what a network card does to the kernel's instants of what comes.
+type Card struct {
+	Name    string
+	DelayUS *int // how long it may keep what came before it interrupts (rx-usecs); nil = unknown
+	Adapts  bool // it changes that by the load (adaptive-rx)
+	Joins   bool // the kernel joins segments that come together (GRO)
+	Stamps  bool // it has a clock of its own for what comes; the kernel's stamps do not use it
+}

@@ -56,7 +56,7 @@ func OpenRing(ports []uint16) (*Ring, error) {
 	}
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
-		return nil, fmt.Errorf("a packet socket, which needs CAP_NET_RAW: %w", err)
+		return nil, fmt.Errorf("packet sockets need CAP_NET_RAW: %w", err)
 	}
 	r := &Ring{fd: fd, flows: map[flow]*arrivals{}, opened: map[flow]uint32{}}
 	if err := r.begin(filter); err != nil {
