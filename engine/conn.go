@@ -141,7 +141,7 @@ func (c *conn) start(i int32, from uint32) bool {
 		r.pacer.requestSent(i, c.sock.SentNS())
 	}
 	if err == nil && !all {
-		r.workers.do(c.flushRest)
+		c.flushSoon()
 		return true
 	}
 	c.endWrite()
@@ -166,9 +166,18 @@ func (c *conn) beginRequest(i int32, from uint32, atNS int64) {
 // errUnwanted ends the writer's side of a request whose response ended before the request was written.
 var errUnwanted = errors.New("the response ended before the request was written")
 
+// flushSoon makes a worker write what the kernel did not take at once. Until it has, no reader pauses: the worker waits
+// for its events.
+func (c *conn) flushSoon() {
+	c.run.flushing.Add(1)
+	c.run.epollReaders.hurry()
+	c.run.workers.do(c.flushRest)
+}
+
 // flush writes what the kernel did not take at once. It blocks, on a worker. A deadline that was meant for an earlier
 // request of the connection is ignored.
 func (c *conn) flush() {
+	defer c.run.flushing.Add(-1)
 	c.writeErr = errUnwanted
 	for !c.noFlush.Load() {
 		c.writeErr = c.sock.Flush()

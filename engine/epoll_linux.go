@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"unsafe"
 
@@ -23,9 +24,10 @@ import (
 type epollReader struct {
 	run     *Run
 	epoll   int
-	wake    int // an eventfd; when it is written, the reader ends
+	wake    int // an eventfd; when it is written, a pause ends, and the reader if all connections are closed
 	buf     []byte
 	readLag readLag
+	pause   pause
 }
 
 const (
@@ -47,6 +49,7 @@ type epollReaders struct {
 	start sync.Once
 	err   error
 	all   []*epollReader
+	over  atomic.Bool // all connections are closed
 	ended sync.WaitGroup
 }
 
@@ -80,10 +83,16 @@ func (ls *epollReaders) begin(r *Run) error {
 
 // end stops the readers, after all connections are closed.
 func (ls *epollReaders) end() {
+	ls.over.Store(true)
+	ls.hurry()
+	ls.ended.Wait()
+}
+
+// hurry ends the pauses of readers.
+func (ls *epollReaders) hurry() {
 	for _, l := range ls.all {
 		_, _ = unix.Write(l.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0})
 	}
-	ls.ended.Wait()
 }
 
 func newEpollReader(r *Run) (l *epollReader, err error) {
@@ -111,21 +120,27 @@ func (l *epollReader) watch(fd int, events uint32, key uint64) error {
 	return unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, fd, &e)
 }
 
-// readUntilWoken reads until wake is written. Its goroutine ends with the thread still locked, so that Go drops the
-// thread.
+// readUntilWoken reads until all connections are closed and wake is written. Its goroutine ends with the thread still
+// locked, so that Go drops the thread.
 func (l *epollReader) readUntilWoken() {
 	sched.PlaceReader(l.run.cfg.Realtime)
 	defer l.close()
 	events := make([]unix.EpollEvent, epollBatch)
 	for {
+		l.readLag.paused = l.pause.take(l.run, l.wake)
 		n := l.wait(events)
+		l.pause.begin(l.run.clock.Now(), n == len(events))
 		if n < len(events) {
 			l.readLag.settle()
 		}
 		for _, e := range events[:n] {
 			key := uint64(uint32(e.Fd)) | uint64(uint32(e.Pad))<<32
 			if key == wakeKey {
-				return
+				if l.run.epollReaders.over.Load() {
+					return
+				}
+				_, _ = unix.Read(l.wake, l.buf[:8])
+				continue
 			}
 			// A connection that is over may have events left, and another connection may have its place.
 			if c := l.run.table[uint32(key)].Load(); c != nil && c.key == key {
@@ -194,6 +209,7 @@ func (l *epollReader) read(c *conn, toEnd bool) (stays bool) {
 			c.readInGoroutine(func() bool { return c.step(kept, at, err) })
 			return false
 		}
+		l.pause.note(n, len(c.parts) > 0)
 		ended, compressed := c.feed(b, at)
 		if compressed != nil {
 			compressed.body, compressed.pending = bytes.Clone(compressed.body), bytes.Clone(compressed.pending)

@@ -7,3 +7,4 @@ type epollReaders struct{}
 
 func (*epollReaders) add(*conn) (bool, error) { return false, nil }
 func (*epollReaders) end()                    {}
+func (*epollReaders) hurry()                  {}

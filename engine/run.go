@@ -44,6 +44,7 @@ type Config struct {
 	InstanceHeaders []string         // response headers that may name the instance; the first that is present counts
 	// path, in an answer's JSON, of the field that names the instance; nil = the API's own
 	InstanceField []string
+	LagBounded    bool             // somebody has bounded how late reads may be: no reader pauses
 	History       *history.History // puts answers into later turns; nil = all is sent as recorded
 	Chunks        *ChunkLog        // takes the instants of each token chunk; nil = not kept
 	// called once, with the cause, if the sender process dies during the run, which then stops; may be nil
@@ -111,6 +112,8 @@ type Run struct {
 
 	wall    atomic.Pointer[sched.Wall] // converts the kernel's stamps; nil before Do and if there are none
 	readLag readLagTotal
+
+	flushing atomic.Int64 // partial writes that have not ended
 
 	ring     *wire.Ring // nil = none
 	ringLost int64      // segments that found no room in it

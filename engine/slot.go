@@ -238,7 +238,7 @@ func (c *conn) finishWrite(i int32, s *slot, failed bool) {
 	rest.Drop(s.wrote)
 	c.sock.KeepRest(rest)
 	c.run.partialWrites.Add(1)
-	c.run.workers.do(c.flushRest)
+	c.flushSoon()
 }
 
 // tlsRing holds https requests between their encryption, when they get their connection, and the sender's write. It

@@ -21,6 +21,7 @@ type readLag struct {
 	n                  int
 	unstamped, dropped int64
 	missed             int64 // reads of which the ring did not see all segments
+	paused             bool  // an epoll reader has paused before the batch
 
 	lastNS           int64 // the instant of the receiver's last read …
 	endNS, settledNS int64 // … and that at the end of an epoll reader's last batch, and of the one before
@@ -173,11 +174,11 @@ func (c *conn) noteRoom(atNS, nowNS int64) {
 
 // noteSlack notes how much earlier than atNS parts of the n bytes may have come, which were read at nowNS. The kernel
 // has one stamp for all of them, that of the last. In time they would have been read apart, so it is 0 for a read in
-// time. Else they have come since the connection was last known to have nothing. left is how many bytes the read left
-// in the kernel.
+// time without a pause before it. Else they have come since the connection was last known to have nothing. left is how
+// many bytes the read left in the kernel.
 func (c *conn) noteSlack(atNS, nowNS int64, left int) {
 	c.response.slackNS = 0
-	if nowNS-atNS > lateRead {
+	if c.readLag.paused || nowNS-atNS > lateRead {
 		c.response.slackNS = max(0, atNS-max(c.drainedNS, c.readLag.settledNS, c.startedNS.Load()))
 	}
 	if c.readLag.lastNS = nowNS; left == 0 {

@@ -110,6 +110,7 @@ func (r *runner) config() (engine.Config, error) {
 		Descriptors:     descriptors,
 		Secrets:         r.load.Prober.Secrets,
 		Stamps:          r.stamps,
+		LagBounded:      r.cfg.Limits.MaxReceiveLagNS > 0,
 		History:         r.load.History,
 		InstanceHeaders: headers, InstanceField: r.cfg.InstanceField,
 		OnSenderDeath: func(why string) {

@@ -29,6 +29,7 @@ type kernel struct {
 	files   [spaces][]any // *Socket, *epoll, *event; by descriptor less firstFD
 	pair    *Link
 	sockets []*Socket
+	pausing int // readers
 }
 
 // Socket is a connection between the client and a server. What one sends the other has at once.
@@ -322,6 +323,23 @@ func Write(fd int, p []byte) (int, error) {
 	return len(p), nil
 }
 
+// Read takes what was written.
+func Read(fd int, p []byte) (int, error) {
+	current.kernel.file(fd).(*event).written = false
+	return len(p), nil
+}
+
+// Pausing reports whether a reader pauses.
+func Pausing() bool { return current.kernel.pausing > 0 }
+
+// pause is ppoll(2) of an event.
+func (k *kernel) pause(poll *unix.PollFd, sleep *unix.Timespec) {
+	e := k.file(int(poll.Fd)).(*event)
+	k.pausing++
+	UntilTime("the end of a pause", current.nowNS+sleep.Nano(), func() bool { return e.written })
+	k.pausing--
+}
+
 func Close(fd int) error {
 	Point()
 	k := &current.kernel
@@ -373,6 +391,11 @@ func Syscall6(number, a, b, c, _, _, _ uintptr) (r1, r2 uintptr, errno syscall.E
 //
 //go:uintptrescapes
 func Syscall(number, a, b, c uintptr) (r1, r2 uintptr, errno syscall.Errno) {
+	if number == unix.SYS_PPOLL {
+		Point()
+		current.kernel.pause(*(**unix.PollFd)(unsafe.Pointer(&a)), *(**unix.Timespec)(unsafe.Pointer(&c)))
+		return 0, 0, 0
+	}
 	fd := int(a)
 	memory := *(*unsafe.Pointer)(unsafe.Pointer(&b))
 	Point()

@@ -26,7 +26,7 @@ var replaced = map[string][]string{
 	"os":                           {"Exit"},
 	"net":                          {"UnixConn"},
 	"syscall":                      {"RawSyscall", "RawSyscall6", "Syscall6"},
-	"golang.org/x/sys/unix":        {"Close", "EpollCreate1", "EpollCtl", "Eventfd", "GetsockoptTCPInfo", "IoctlGetInt", "Shutdown", "Syscall", "Write"},
+	"golang.org/x/sys/unix":        {"Close", "EpollCreate1", "EpollCtl", "Eventfd", "GetsockoptTCPInfo", "IoctlGetInt", "Read", "Shutdown", "Syscall", "Write"},
 	"github.com/panjf2000/ants/v2": {"NewPool", "Pool", "WithPanicHandler"},
 	module + "/sched":              {"Monotonic", "NewLoneWaiter", "NewMonotonic", "NewWaiter", "Place", "PlaceReader", "Waiter"},
 }
@@ -50,6 +50,8 @@ var patches = []patch{
 	{"engine/engine.go", "r.readLag.lag = stats.NewHistogram()", "r.readLag.lag = new(stats.Distribution)"},
 	{"engine/pacer_queue.go", "stats.NewHistogram()", "new(stats.Distribution)"},
 	{"engine/conn.go", "const readBuffer = 16 << 10", "const readBuffer = 200"},
+	{"engine/pause_linux.go", "r.ring != nil", "true"},
+	{"engine/pause_linux.go", "if !seen {", "if false {"},
 	{"engine/dialer.go", "dialSpare = 4", "dialSpare = 1"},
 	{"engine/sender_process.go", "how := l.exitReason()", "how := \"the sending process died\""},
 }
@@ -90,6 +92,12 @@ var bugs = []struct {
 	}},
 	{"a death of the sender in mid-write: the request counts as not sent", []patch{
 		{"engine/sender_process.go", "	case slotSending: // the sender died", "	case slotSending + model.Absent(4): // the sender died"},
+	}},
+	{"a pause while a writer waits for room", []patch{
+		{"engine/pause_linux.go", "r.flushing.Load() == 0", "(model.Planted(5) || r.flushing.Load() == 0)"},
+	}},
+	{"a pause although an answer releases requests", []patch{
+		{"engine/pause_linux.go", "r.work.Plan.ByClock()", "(model.Planted(6) || r.work.Plan.ByClock())"},
 	}},
 }
 
