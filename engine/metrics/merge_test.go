@@ -28,6 +28,7 @@ var oneMachine = map[string]string{
 	"client.stolen_s": "total", "client.stolen_share": "largest", "client.stolen_share_worst_second": "largest",
 	"client.throttled_s": "total", "client.run_queue_delay_s": "total", "client.sender_run_queue_delay_s": "total",
 	"client.kernel_timestamps.received": "all", "client.kernel_timestamps.sent": "all", "client.kernel_timestamps.reads": "total", "client.kernel_timestamps.unstamped_reads": "total",
+	"client.kernel_timestamps.ring": "all", "client.kernel_timestamps.ring_missed_reads": "total", "client.kernel_timestamps.ring_lost": "total",
 	"client.kernel_timestamps.dropped": "total", "client.kernel_timestamps.clock_steps": "total", "client.kernel_timestamps.largest_step_ms": "largest",
 	"client.local_servers.processes": "same", "client.local_servers.waited_s": "largest", "client.local_servers.unknown": "same",
 	"cap.in_flight": "total", "cap.held_back": "total", "cap.held_ms": "worst",

@@ -218,9 +218,17 @@ func (r *Ring) unwatch(a *arrivals) {
 	}
 }
 
-// arrived is arrivals.next, with all that has come until now.
+// attempts are how often a reader tries the lock, for some 10 µs. Who holds it longer has lost its processor.
+const attempts = 1000
+
+// arrived is arrivals.next, with all that has come until now. It never waits for who has lost its processor: then
+// nothing is known.
 func (r *Ring) arrived(a *arrivals, dst []Arrival, n int) ([]Arrival, bool) {
-	r.mu.Lock()
+	for tried := 1; !r.mu.TryLock(); tried++ {
+		if tried == attempts {
+			return dst, false
+		}
+	}
 	defer r.mu.Unlock()
 	r.drain()
 	return a.next(dst, n, r.losses.Load())
