@@ -306,11 +306,23 @@ func parseStamp(b []byte) (wallNS int64, e *unix.SockExtendedErr) {
 // socket has asked (in a work item of its own): on a busy machine milliseconds later.
 const stampPatience = time.Second
 
-// ProbeStamps checks on a loopback connection whether the kernel stamps as s asks. The error is why it does not.
+// keepStamping makes the kernel stamp until this process ends. It stops after the last socket that asked is closed, and
+// begins again in a work item (net/core/dev.c, netstamp_clear). Real-time threads of a busy machine can delay that for
+// seconds: a run after the probe then had no stamps.
+var keepStamping = sync.OnceFunc(func() {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err == nil { // else the probe finds out
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPING, stampReceived)
+	}
+})
+
+// ProbeStamps checks on a loopback connection whether the kernel stamps as s asks, and makes it go on until the process
+// ends. The error is why it does not.
 func ProbeStamps(s Stamps) error {
 	if s == (Stamps{}) {
 		return nil
 	}
+	keepStamping()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("no loopback to try it on: %w", err)
