@@ -1,9 +1,10 @@
 package host
 
 import (
-	"net"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -17,12 +18,14 @@ func Cards() (cards []Card) {
 		return nil
 	}
 	defer unix.Close(fd)
-	interfaces, _ := net.Interfaces() // without them, there is nothing to say
-	for _, i := range interfaces {
-		if _, err := os.Stat(filepath.Join("/sys/class/net", i.Name, "device")); err != nil || i.Flags&net.FlagUp == 0 {
-			continue
+	devices, _ := filepath.Glob("/sys/class/net/*/device") // without them, there is nothing to say
+	for _, device := range devices {
+		card := filepath.Dir(device)
+		said, _ := os.ReadFile(filepath.Join(card, "flags"))
+		flags, _ := strconv.ParseUint(strings.TrimSpace(string(said)), 0, 32)
+		if flags&unix.IFF_UP != 0 {
+			cards = append(cards, readCard(fd, filepath.Base(card)))
 		}
-		cards = append(cards, readCard(fd, i.Name))
 	}
 	return cards
 }
