@@ -198,8 +198,11 @@ func (s *Socket) Unread() bool {
 	return !s.shut && (len(s.toClient) > 0 || s.finished || s.broken)
 }
 
-// Roomy reports whether the kernel takes bytes after it has refused some.
-func (s *Socket) Roomy() bool { return !s.shut && s.room > 0 }
+// Roomy reports whether the kernel takes bytes after it has refused some, or has a reset to report that nobody knows.
+func (s *Socket) Roomy() bool {
+	known := s.broken && s.errno == 0
+	return !s.shut && !known && s.room > 0
+}
 
 // write is send(2).
 func (s *Socket) write(p []byte) (n int, errno syscall.Errno) {
