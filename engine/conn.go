@@ -388,8 +388,9 @@ func (c *conn) feed(b []byte, atNS int64) (ended bool, compressed *inflateSource
 			return true, nil
 		}
 		rest := len(b) - n
-		if compressed != nil { // its pending bytes are the end of those before the rest
+		if compressed != nil { // pending is the end of what is before the rest; parts are not told apart
 			compressed.pending = compressed.pending[:len(compressed.pending)+rest]
+			compressed.nowNS = atNS
 			c.response.bytesIn += int64(rest)
 			return false, compressed
 		}

@@ -82,6 +82,9 @@ func TestCompressedPartsOfARead(t *testing.T) {
 		}
 		expect.Equal(t, string(compressed.body)+string(compressed.pending), body, "bytes kept")
 		expect.Equal(t, c.response.bytesIn, int64(len(text)), "bytes counted")
+		if len(compressed.pending) > 0 {
+			expect.Equal(t, compressed.nowNS, int64(len(text)), "the instant of the last of them")
+		}
 	}
 	c.parts = c.parts[:0]
 	c.closeClaimed()
