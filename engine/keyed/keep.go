@@ -63,7 +63,7 @@ func (h *Hasher) keep(t *trace.Trace, i int) (owner rows.Owner, extra []byte) {
 	for _, k := range h.Keeps {
 		value := logged.Value(k.Field)
 		if value == "" && k.Header == "" {
-			value = string(api.Field(body, []string{memberOf(k.Field)}))
+			value = string(rows.AppendUnquoted(nil, api.Field(body, []string{memberOf(k.Field)})))
 		}
 		switch {
 		case value == "":

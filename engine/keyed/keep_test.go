@@ -44,3 +44,28 @@ func TestKeep(t *testing.T) {
 		expect.Contains(t, fmt.Sprint(err), "--keep "+bad+": ", "refused")
 	}
 }
+
+// ownersOf are those of the rows that requests with these members become.
+func ownersOf(t *testing.T, members []string, keeps ...string) (all []rows.Owner) {
+	t.Helper()
+	var log strings.Builder
+	for _, more := range members {
+		fmt.Fprintf(&log, `{"request":{%s,"messages":[{"role":"user","content":"hello"}]},"response":{"usage":{"completion_tokens":2}}}`+"\n", more)
+	}
+	text, _ := convert(t, log.String(), "", Options{Keep: keeps})
+	must.Do(t, conforms(t, text))
+	tr := read(t, text)
+	for i := range tr.Len() {
+		all = append(all, tr.OwnerOf(i))
+	}
+	return all
+}
+
+// TestKeepEscapes: a name is one however its body spells it.
+func TestKeepEscapes(t *testing.T) {
+	members := []string{`"model":"m\u00fcller\/lora"`, `"model":"müller/lora"`}
+	keyed := ownersOf(t, members, "model")
+	expect.Equal(t, keyed[0], keyed[1], "pseudonyms")
+	name := rows.Owner{Model: "müller/lora"}
+	expect.List(t, ownersOf(t, members, "model:plain"), []rows.Owner{name, name}, "plain")
+}
