@@ -3,6 +3,7 @@ package trace
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strings"
 	"syscall"
 	"testing"
@@ -187,4 +188,22 @@ func TestWriteErrors(t *testing.T) {
 		t.Errorf("a full disk: %v", err)
 	}
 	expect.Error(t, Write(&bytes.Buffer{}, tr, "parquet"), "known are "+strings.Join(Formats(), ", "), "an unknown format")
+}
+
+// TestLoggedOwners: whose request it is passes the checks of a row, wherever it stands in a log.
+func TestLoggedOwners(t *testing.T) {
+	log := func(owner string) string {
+		return `{"request":{"messages":[{"role":"user","content":"a"}]},"response":{"usage":{"completion_tokens":2}},"owner":` + owner + "}\n"
+	}
+	for owner, what := range map[string]string{
+		`{"priority":"1,\"x\":2"}`: "no whole number", `{"tenant":"a\u0000b"}`: "control character", `{"class":{}}`: "neither text nor a number",
+		`{"model":"` + strings.Repeat("x", 513) + `"}`: "512 at most",
+	} {
+		_, err := Read(strings.NewReader(log(owner)), "log", Options{})
+		expect.Contains(t, fmt.Sprint(err), what, owner)
+	}
+	var b bytes.Buffer
+	must.Do(t, Write(&b, read(t, log(`{"priority":5}`)+log(`{"priority":"+6","tenant":"","class":null}`), Options{}), "mooncake"))
+	back := read(t, b.String(), Options{Strict: true})
+	want(t, "priorities", []string{back.OwnerOf(0).Priority, back.OwnerOf(1).Priority}, []string{"5", "6"})
 }

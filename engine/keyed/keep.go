@@ -71,15 +71,11 @@ func (h *Hasher) keep(t *trace.Trace, i int) (owner rows.Owner, extra []byte) {
 			if _, err := strconv.ParseFloat(value, 64); err == nil && json.Valid([]byte(value)) {
 				extra = fmt.Appendf(extra, `,%q:%s`, k.Field, value)
 			}
-		case k.Field == "priority":
-			if _, err := strconv.ParseInt(value, 10, 32); err == nil {
-				owner.Priority = value
-			}
 		default:
-			if !k.Plain {
+			if !k.Plain && k.Field != "priority" {
 				value = h.key.Pseudonym(k.Field, value)
 			}
-			owner.Set(k.Field, value)
+			_ = owner.Set(k.Field, k.Field, value) // what no row may have is left out
 		}
 	}
 	if extra != nil {

@@ -69,3 +69,15 @@ func TestKeepEscapes(t *testing.T) {
 	name := rows.Owner{Model: "müller/lora"}
 	expect.List(t, ownersOf(t, members, "model:plain"), []rows.Owner{name, name}, "plain")
 }
+
+// TestKeepStrange: whatever a client says of itself, the file can be read. What no row may have is left out, and a
+// priority is a number as JSON has it.
+func TestKeepStrange(t *testing.T) {
+	members := []string{`"priority":"+7","model":"a\tb"`, `"priority":"007","model":"` + strings.Repeat("x", 513) + `"`,
+		`"priority":"soon","model":"\u0000"`, `"priority":-3,"model":"a b"`}
+	expect.List(t, ownersOf(t, members, "priority", "model:plain"),
+		[]rows.Owner{{Priority: "7"}, {Priority: "7"}, {}, {Priority: "-3", Model: "a b"}}, "plain")
+	for _, owner := range ownersOf(t, members, "model") {
+		expect.Equal(t, len(owner.Model), 16, "the length of a pseudonym")
+	}
+}

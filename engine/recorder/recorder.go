@@ -27,6 +27,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 	"github.com/fastreplay/fastreplay/engine/keyed"
 	"github.com/fastreplay/fastreplay/engine/probe"
 	"github.com/fastreplay/fastreplay/engine/wire"
@@ -311,8 +312,12 @@ func (r *Recorder) begin(req *http.Request) *exchange {
 	}
 	x.named.Owner = map[string]string{}
 	for _, k := range r.hasher.Keeps {
-		if k.Header != "" {
-			x.named.Owner[k.Field] = req.Header.Get(k.Header)
+		if k.Header == "" {
+			continue
+		}
+		value := req.Header.Get(k.Header)
+		if new(rows.Owner).Set(k.Field, k.Field, value) == nil { // else its row would be refused
+			x.named.Owner[k.Field] = value
 		}
 	}
 	if req.Header.Get("Content-Encoding") != "" {

@@ -596,3 +596,18 @@ func TestLogLine(t *testing.T) {
 		}
 	}
 }
+
+// TestStrangeOwners: headers that no row may have cost their client neither its row nor others theirs.
+func TestStrangeOwners(t *testing.T) {
+	r := begin(t, http.HandlerFunc(answering), func(o *Options) { o.Keep = []string{"priority=x-priority", "tenant=x-tenant:plain"} })
+	for priority, tenant := range map[string]string{"+7": "a\tb", "soon": strings.Repeat("x", 513), "": "", "2": "acme"} {
+		r.post("hello", "x-priority", priority, "x-tenant", tenant)
+	}
+	day := r.stop()
+	must.Equal(t, day.Len(), 4, "rows")
+	found := map[string]string{}
+	for i := range day.Len() {
+		found[day.OwnerOf(i).Priority] = day.OwnerOf(i).Tenant
+	}
+	expect.Equal(t, fmt.Sprint(found), "map[: 2:acme 7:]", "priorities and tenants")
+}

@@ -22,6 +22,10 @@ func logOf(
 				rows.PayloadField:   asked,
 				rows.MessagesField:  asked,
 				rows.TextField:      asked,
+				rows.TenantField:    "tenant",
+				rows.ModelField:     "model",
+				rows.ClassField:     "class",
+				rows.PriorityField:  "priority",
 			},
 		},
 		OneUnit: true,
@@ -136,9 +140,7 @@ func (b *Batch) readLogged(o object, asked, answered string) {
 	}
 	setTimes(r, o)
 	r.SetSession(sessionOf(o, o.In(asked)))
-	for _, field := range rows.OwnerFields() {
-		r.Owner.Set(field, o.In("owner").TextOr(field, ""))
-	}
+	b.setAll(r, o.In("owner"), rows.TenantField, rows.ModelField, rows.ClassField, rows.PriorityField)
 	failed := b.setAnswer(r, o.Value(answered), o, o.In("usageDetails"), o.In("usage_details"))
 	code := o.Value("status")
 	failed = failed || len(code) == 3 && code[0] >= '4' || o.Is("status", "failure") || o.Is("level", "ERROR")

@@ -56,8 +56,25 @@ func CutOwner(text string) (field, value, rest string) {
 	return field, value, strings.TrimSpace(rest)
 }
 
-// Set sets a field by its name, one of [OwnerFields].
-func (o *Owner) Set(field, value string) { *o.field(field) = value }
+// Set sets a field by its name, one of [OwnerFields]; "" is not said. If no row may have the value, nothing is set, and
+// the error says what is wrong with it. Called is the name of the field in the file.
+func (o *Owner) Set(field, called, value string) error {
+	switch {
+	case len(value) > maxOwnerBytes:
+		return Bad(fmt.Sprintf("%s has %d bytes", called, len(value)), fmt.Sprintf("%d at most", maxOwnerBytes))
+	case strings.ContainsFunc(value, unicode.IsControl):
+		return Bad(fmt.Sprintf("%s is %s, with a control character", called, Quote(value)), "leave it out")
+	}
+	if field == "priority" && value != "" {
+		n, err := strconv.ParseInt(value, 10, 32)
+		if err != nil {
+			return Bad(fmt.Sprintf("%s is %s, no whole number", called, Quote(value)), "such as -1, 0 or 5")
+		}
+		value = strconv.FormatInt(n, 10) // "+7" and "007" are no JSON
+	}
+	*o.field(field) = value
+	return nil
+}
 
 func (f Field) ofOwner() bool { return f >= TenantField && f <= HeadersField }
 
@@ -97,18 +114,5 @@ func (p *Reader) headers(object []byte) error {
 
 // setOwner notes one field of the row's owner.
 func (p *Reader) setOwner(f Field, value string) error {
-	name := p.layout.Names[f]
-	switch {
-	case len(value) > maxOwnerBytes:
-		return Bad(fmt.Sprintf("%s has %d bytes", name, len(value)), fmt.Sprintf("%d at most", maxOwnerBytes))
-	case strings.ContainsFunc(value, unicode.IsControl):
-		return Bad(fmt.Sprintf("%s is %s, with a control character", name, Quote(value)), "leave it out")
-	}
-	if f == PriorityField {
-		if _, err := strconv.ParseInt(value, 10, 32); err != nil {
-			return Bad(fmt.Sprintf("%s is %s, no whole number", name, Quote(value)), "such as -1, 0 or 5")
-		}
-	}
-	p.row.Owner.Set(UsualNames()[f], value)
-	return nil
+	return p.row.Owner.Set(UsualNames()[f], p.layout.Names[f], value)
 }
