@@ -60,6 +60,10 @@ func (l *loader) finish() (*Trace, error) {
 
 // dropLoneGuesses takes away guessed sessions of one request, which a recorder names before it knows of others.
 func (l *loader) dropLoneGuesses() {
+	if l.Session == nil {
+		l.Guessed = nil
+		return
+	}
 	turns := map[int64]int{}
 	for i := range l.Guessed {
 		turns[l.Session[i]]++

@@ -94,3 +94,12 @@ func TestLoneGuesses(t *testing.T) {
 		must.Equal(t, tr.Guessed[i], want == "a", "row %d is a guess", i)
 	}
 }
+
+// TestGuessesWithoutSessions: rows that are marked as guessed and name no session are rows without one.
+func TestGuessesWithoutSessions(t *testing.T) {
+	file := `{"schema":"fastreplay/trace/v1","mode":"as_in","block_size":16}` + "\n" +
+		`{"timestamp":0,"recorded":false,"input_length":5,"output_length":1}` + "\n"
+	tr := read(t, file, Options{Strict: true})
+	must.Equal(t, tr.Len(), 1, "rows")
+	must.Equal(t, tr.Session == nil && tr.Guessed == nil, true, "no session, and none guessed")
+}
