@@ -115,6 +115,20 @@ func TestPartialBlocksGetIDs(t *testing.T) {
 	}
 }
 
+// headersFile has a row with headers of its own.
+const headersFile = `{"timestamp":0,"input_length":5,"output_length":1,"tenant":"a","headers":{"cookie":"secret"}}`
+
+// TestHeadersAreNotShared: the own format, which is made to be handed out, has no headers of rows, and the trace that is
+// written keeps them.
+func TestHeadersAreNotShared(t *testing.T) {
+	var b bytes.Buffer
+	tr := read(t, headersFile, Options{})
+	must.Do(t, Write(&b, tr, Own))
+	expect.Lacks(t, b.String(), "secret", "the file")
+	expect.Equal(t, read(t, b.String(), Options{Strict: true}).OwnerOf(0), rows.Owner{Tenant: "a"}, "the written owner")
+	expect.Equal(t, tr.OwnerOf(0), rows.Owner{Tenant: "a", Headers: "cookie: secret"}, "the trace's owner")
+}
+
 func TestWriteNotes(t *testing.T) {
 	for _, c := range []struct {
 		file, format string
@@ -130,6 +144,12 @@ func TestWriteNotes(t *testing.T) {
 		{mooncakeFile, "mooncake", nil},
 		{azureFile, "mooncake", nil},
 		{azureFile, "bailian", nil},
+		{headersFile, "mooncake", nil},
+		{headersFile, Own, []string{"fastreplay has no place for headers: they are left out"}},
+		{headersFile, "azure", []string{
+			"azure has no place for tenants, models, classes and priorities: they are left out",
+			"azure has no place for headers: they are left out",
+		}},
 	} {
 		notes := must.Have(WriteNotes(read(t, c.file, Options{}), c.format))(t)
 		want(t, c.format+"'s notes", notes, c.notes)

@@ -257,6 +257,7 @@ func appendOwn(dst []byte, r *Request) []byte {
 	}
 	dst = appendInt(dst, `"input_length":`, r.InputTokens)
 	dst = r.appendAsked(dst)
+	r.Owner.Headers = "" // they may tell who asked, and with which key
 	dst = r.appendOwner(dst)
 	dst = r.appendRecorded(dst)
 	dst = r.appendIDs(dst)
