@@ -8,6 +8,7 @@ package exposure
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/kvcache"
 	"github.com/fastreplay/fastreplay/codec/trace"
@@ -29,7 +30,7 @@ type Report struct {
 	RareInputs  int // rows whose length of prompt is rare
 	RareOutputs int // rows whose length of answer is
 	Longest     []Job
-	Values      int   // different values of members of bodies and of owners
+	Values      int   // different values of members of bodies, of owners and of headers
 	RareValues  int   // of them, those that are rare
 	Hits        int64 // tokens of prompts that an ideal cache holds
 	Tokens      int64 // of prompts
@@ -139,10 +140,14 @@ func Look(t *trace.Trace, fewest int) *Report {
 		for _, m := range members {
 			yield(m.Key + ":" + string(m.Value))
 		}
+		owner := t.OwnerOf(row)
 		for _, field := range rows.OwnerFields() {
-			if value := t.OwnerOf(row).Value(field); value != "" {
+			if value := owner.Value(field); value != "" {
 				yield(field + ":" + value)
 			}
+		}
+		for header := range strings.Lines(owner.Headers) {
+			yield("header " + strings.TrimSuffix(header, "\n"))
 		}
 	})
 	r.Values = len(values)

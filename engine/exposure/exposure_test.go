@@ -315,3 +315,18 @@ func TestLargestRemedies(t *testing.T) {
 		}
 	}
 }
+
+// owned is a trace of another format whose rows have headers and parameters.
+func owned(t *testing.T) *trace.Trace {
+	t.Helper()
+	row := `{"timestamp":0,"input_length":5,"output_length":1,"tenant":"a","headers":{"x-flow":"%d","x-from":"a"},"session_id":"%[1]d"}` + "\n"
+	file := fmt.Sprintf(row, 1) + fmt.Sprintf(row, 2) + fmt.Sprintf(row, 3)
+	return must.Have(trace.Read(strings.NewReader(file), "day", trace.Options{}))(t)
+}
+
+// TestHeadersAreValues: each header of a row is a value, of which rare ones tell who asked.
+func TestHeadersAreValues(t *testing.T) {
+	r := Look(owned(t), 3)
+	expect.Equal(t, r.Values, 5, "a tenant, a header of all rows, and three of one each")
+	expect.Equal(t, r.RareValues, 3, "rare values")
+}
