@@ -330,3 +330,11 @@ func TestHeadersAreValues(t *testing.T) {
 	expect.Equal(t, r.Values, 5, "a tenant, a header of all rows, and three of one each")
 	expect.Equal(t, r.RareValues, 3, "rare values")
 }
+
+// TestHeadSaysWhatIsDropped: what no audited trace has is named, once each.
+func TestHeadSaysWhatIsDropped(t *testing.T) {
+	is := Remedies{DropRare: 2}.Apply(owned(t))
+	want := []string{"names", "models", "parameters", "headers", "dependencies", "blocks of fewer than 2 sessions"}
+	expect.List(t, is.Heads[0].Dropped, want, "of a trace of another format")
+	expect.List(t, Remedies{}.Apply(is).Heads[0].Dropped, want, "of an audited one")
+}

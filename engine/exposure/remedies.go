@@ -37,7 +37,7 @@ func (m Remedies) Check() error {
 }
 
 // Apply returns the trace without what the remedies take away, in fastreplay's own format. Names of tenants and models,
-// parameters and dependencies are taken away as well.
+// parameters, headers and dependencies are taken away as well.
 func (m Remedies) Apply(t *trace.Trace) *trace.Trace {
 	s := sessionsOf(t)
 	all := m.rows(t, s)
@@ -70,6 +70,11 @@ func (m Remedies) head(t *trace.Trace) trace.Head {
 	head.RoundLengths = m.RoundLengths
 	head.JitterMS = float64(m.Jitter) / 1e6
 	head.Dropped = slices.Clone(head.Dropped)
+	for _, what := range []string{"names", "models", "parameters", "headers", "dependencies"} {
+		if !slices.Contains(head.Dropped, what) {
+			head.Dropped = append(head.Dropped, what)
+		}
+	}
 	if m.DropRare > 0 {
 		head.Dropped = append(head.Dropped, fmt.Sprintf("blocks of fewer than %d sessions", m.DropRare))
 	}
