@@ -89,6 +89,16 @@ func TestTargetsThatComeAndGo(t *testing.T) {
 	if read := res.summary.Servers.Targets[joinedCounts].PromptTokens; read == nil || *read == 0 {
 		t.Errorf("prompt tokens that %s counted: %v", joining, read)
 	}
+	made := int64(0)
+	for _, l := range res.lines {
+		if l.Target == joining {
+			made += l.Completion
+		}
+	}
+	counted := res.summary.Servers.Targets[joinedCounts]
+	expect.Equal(t, int64(*counted.GenerationTokens), made, "tokens that %s counted: it is read before its first request", joining)
+	expect.Equal(t, counted.RunningBefore == nil && counted.WaitingBefore == nil, true, "requests at %s before the start: %+v", joining, counted)
+	expect.Equal(t, *res.summary.Servers.All.RunningBefore, 0.0, "requests before the start")
 	c := res.summary.PrefixCache
 	if c.AboveIdealTokens > c.OvertakenTokens || c.ReportedTokens == nil || *c.ReportedTokens == 0 {
 		t.Errorf("hits: %+v", c)

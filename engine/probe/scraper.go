@@ -331,27 +331,33 @@ func (s *Scraper) Start(clock sched.Clock, sink ScrapeSink) {
 	}
 }
 
-// Join begins to sample a target of b that takes part from now on, and reports whether all its pages can be read. It
-// calls joined for each page before its first sample. Call it between Start and Stop, from one goroutine.
-func (s *Scraper) Join(b *Prober, t *workload.Target, joined func(target string)) bool {
+// Look takes the first samples of a target of b that is about to take part: what its counters grow by from then on is
+// ours. It reports whether all its pages can be read. When the target takes part, join begins to sample it, and calls
+// joined for each page before its first sample. Call both between Start and Stop, from one goroutine.
+func (s *Scraper) Look(b *Prober, t *workload.Target) (join func(joined func(target string)), all bool) {
 	own := *b
 	own.Targets = []workload.Target{*t}
 	candidates, err := own.scrapePages(s.asking, nil)
-	all := err == nil
+	all = err == nil
+	var pages []*scrapePage
 	for _, alternatives := range candidates {
 		p, err := firstKnown(alternatives)
 		if err != nil {
 			all = false
 			continue
 		}
-		i := len(s.pages)
-		s.pages = append(s.pages, p)
-		s.mu.Lock()
-		joined(p.target)
-		s.mu.Unlock()
-		s.ended.Go(func() { s.follow(i, p, 0) })
+		pages = append(pages, p)
 	}
-	return all
+	return func(joined func(target string)) {
+		for _, p := range pages {
+			i := len(s.pages)
+			s.pages = append(s.pages, p)
+			s.mu.Lock()
+			joined(p.target)
+			s.mu.Unlock()
+			s.ended.Go(func() { s.follow(i, p, 0) })
+		}
+	}, all
 }
 
 // follow samples a page, the first time in its turn.

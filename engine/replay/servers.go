@@ -25,6 +25,7 @@ type serverWatch struct {
 	sums    *scrape.Watch
 	meter   *live.Meter // gets the latest, for who watches the run
 	run     *engine.Run // nil before it starts
+	pages   int         // at the start; others are of targets that join
 	whole   bool
 	counted [2]int64 // from when until when all pages count, ns since the start
 }
@@ -45,6 +46,7 @@ func (r *runner) watchServers(ctx context.Context) (*serverWatch, error) {
 		return w, nil
 	}
 	pages := len(w.scraper.Targets())
+	w.pages = pages
 	if len(silent) > 0 {
 		r.note(
 			"metrics_partly",
@@ -89,10 +91,16 @@ func (w *serverWatch) start(run *engine.Run, meter *live.Meter) {
 	}
 }
 
-// join reads the metrics of a target that joins, if those of others are read.
-func (w *serverWatch) join(b *probe.Prober, t *workload.Target) {
-	if w.scraper != nil {
-		w.whole = w.scraper.Join(b, t, w.sums.Join) && w.whole
+// look takes the first samples of a target that is about to join, if others are read. Once it has joined, join reads it
+// on.
+func (w *serverWatch) look(b *probe.Prober, t *workload.Target) (join func()) {
+	if w.scraper == nil {
+		return func() {}
+	}
+	begin, all := w.scraper.Look(b, t)
+	return func() {
+		begin(w.sums.Join)
+		w.whole = w.whole && all
 	}
 }
 
@@ -103,7 +111,9 @@ func (w *serverWatch) sample(page int, s *scrape.Sample) {
 	}
 	switch s.Phase {
 	case scrape.Before:
-		s.AtNS = -1e9
+		if page < w.pages {
+			s.AtNS = -1e9
+		}
 	case scrape.After:
 		w.counted[1] = min(w.counted[1], s.AtNS-int64(s.TookMS*1e6)) // a server may have counted when it was asked
 	}

@@ -78,12 +78,16 @@ func (w *targetWatch) look(ctx context.Context) {
 	w.wanted = len(urls)
 	for i, url := range urls {
 		t, err := w.r.load.ParseTarget(url)
+		read := func() {}
 		if err == nil {
 			wanted[t.URL] = true
 			if w.present[t.URL] {
 				continue
 			}
 			err = w.r.load.Probe(ctx, &t)
+		}
+		if err == nil && !w.read[t.URL] && !w.r.prepares() { // one that comes back is read on
+			read = w.r.servers.look(w.r.load.Prober, &t) // before a request of ours changes what it counts
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -100,10 +104,8 @@ func (w *targetWatch) look(ctx context.Context) {
 			w.present[t.URL] = true
 			delete(w.late, t.URL)
 			w.changed(t.URL, scrape.Joined)
-			if !w.read[t.URL] && !w.r.prepares() { // one that comes back is read on
-				w.read[t.URL] = true
-				w.r.servers.join(w.r.load.Prober, &t)
-			}
+			w.read[t.URL] = w.read[t.URL] || !w.r.prepares()
+			read()
 		}
 	}
 	for url := range w.present {

@@ -233,9 +233,10 @@ const (
 
 // Sample is what one server reported at one moment: a line of server_metrics.jsonl.
 type Sample struct {
-	// when the answer was there, since the start of the run; -1 s if before it, when nobody knows yet how long
+	// when the answer was there, since the start of the run; -1 s if before it, when nobody knows yet how long. The
+	// first sample of a server that joins is from the moment before it joined
 	AtNS int64 `json:"at_ns"`
-	// before (the first request, after probes and warm-up), during, or after (the last request)
+	// before (the first request to the server, after probes and warm-up), during, or after (the last request)
 	Phase  Phase   `json:"phase"`
 	Target string  `json:"target"`          // URL as results name it, or the page of --scrape-url
 	URL    string  `json:"url"`             // the page, with the address that was asked in place of the name

@@ -273,7 +273,7 @@ func (c *counters) add(m *Sample) {
 	c.server.Samples++
 	c.server.Engine = m.Engine
 	c.server.Engines, c.server.GPUs = max(c.server.Engines, m.Engines), max(c.server.GPUs, m.GPUs)
-	if m.Phase == Before {
+	if m.Phase == Before && m.AtNS < 0 { // not of a server that joined later
 		c.server.RunningBefore, c.server.WaitingBefore = m.Running, m.Waiting
 	}
 	c.count(&m.Counts, m.BeganS)
