@@ -74,7 +74,7 @@ func NewCollector(targets []string, slos ...metrics.SLO) *Collector {
 		urls:    append([]string(nil), targets...),
 		slos:    append([]metrics.SLO(nil), slos...),
 		targets: make([]targetStats, len(targets)),
-		models:  answerModels{},
+		models:  answerModels{map[answerModel]int64{}, map[answerModel]int{}},
 	}
 	c.none = newTargetStats(c.slos)
 	for _, by := range c.owners.all() {
@@ -127,7 +127,7 @@ func (c *Collector) Add(r *record.Record, target int) {
 	c.tiers.add(r)
 	c.owners.add(r)
 	if target >= 0 && target < len(c.urls) {
-		c.models.add(c.urls[target], r)
+		c.models.add(target, r)
 	}
 	c.addHit(r)
 	c.parts.instances.add(r.Instance, r)
@@ -250,7 +250,7 @@ func (c *Collector) Summary(s metrics.Summary, probed Probed) *metrics.Summary {
 	}
 	s.Instances = c.parts.instances.summary(1, over)
 	s.Owners = c.owners.summary(over)
-	s.AnswerModels = c.models.several()
+	s.AnswerModels = c.models.several(c.urls)
 	s.Endpoints = c.parts.endpoints.summary(2, over)
 	s.Answers = all.Answers.summary(s.Answers)
 	s.Outages = c.outages()

@@ -9,36 +9,52 @@ import (
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
-// mostAnswerModels bounds how many are told apart: servers may name what they like.
-const mostAnswerModels = 256
+const (
+	// mostNames bounds how many names are told apart for one model at one target: servers may name what they like.
+	mostNames = 4
+	// furtherNames stands for those beyond.
+	furtherNames = "(further names)"
+)
 
 // answerModels counts ok requests by target and model.
-type answerModels map[metrics.AnswerModel]int64
+type answerModels struct {
+	requests map[answerModel]int64
+	names    map[answerModel]int // how many there are; the key has none
+}
 
-func (m answerModels) add(url string, r *record.Record) {
+// answerModel is a target by its index, the model of a row, and the name in the answer.
+type answerModel struct {
+	target       int
+	asked, named string
+}
+
+func (m *answerModels) add(target int, r *record.Record) {
 	if r.Outcome != record.OK || r.AnswerModel == "" {
 		return
 	}
-	of := metrics.AnswerModel{Target: url, Asked: r.Model, Named: r.AnswerModel}
-	if m[of] > 0 || len(m) < mostAnswerModels {
-		m[of]++
+	of := answerModel{target, r.Model, r.AnswerModel}
+	if m.requests[of] == 0 {
+		asked := answerModel{target: target, asked: r.Model}
+		if m.names[asked] == mostNames {
+			of.named = furtherNames
+		} else {
+			m.names[asked]++
+		}
 	}
+	m.requests[of]++
 }
 
-// several are those of targets that answered to one name as several, each with the most frequent first.
-func (m answerModels) several() (all []metrics.AnswerModel) {
-	names := map[metrics.AnswerModel]int{}
-	asked := func(of metrics.AnswerModel) metrics.AnswerModel {
-		of.Named = ""
-		return of
-	}
-	for of := range m {
-		names[asked(of)]++
-	}
-	for of, requests := range m {
-		if names[asked(of)] > 1 {
-			of.Requests = requests
-			all = append(all, of)
+// several are those of targets that answered to one name as several, each with the most frequent first. urls are the
+// targets' names after the run: those that joined had none before.
+func (m *answerModels) several(urls []string) (all []metrics.AnswerModel) {
+	for of, requests := range m.requests {
+		if m.names[answerModel{target: of.target, asked: of.asked}] > 1 {
+			all = append(all, metrics.AnswerModel{
+				Target:   urls[of.target],
+				Asked:    of.asked,
+				Named:    of.named,
+				Requests: requests,
+			})
 		}
 	}
 	slices.SortFunc(all, func(a, b metrics.AnswerModel) int {

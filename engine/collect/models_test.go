@@ -1,0 +1,69 @@
+package collect
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+)
+
+// TestModelsOfTargetsThatJoin: two targets that join have no name before the end of the run, and are not one target
+// that names two models. One that changes its model is found by its own name.
+func TestModelsOfTargetsThatJoin(t *testing.T) {
+	for _, change := range []bool{false, true} {
+		c := NewCollector([]string{"http://a", "", "", ""})
+		for i := range 30 {
+			r := answered()
+			r.AnswerModel = fmt.Sprint("m", i%3)
+			if change && i > 20 && i%3 == 2 {
+				r.AnswerModel = "new"
+			}
+			c.Add(r, i%3)
+		}
+		c.Rename([]string{"http://a", "http://b", "http://c"})
+		var want []metrics.AnswerModel
+		if change {
+			want = []metrics.AnswerModel{
+				{Target: "http://c", Named: "m2", Requests: 7},
+				{Target: "http://c", Named: "new", Requests: 3},
+			}
+		}
+		got := c.Summary(metrics.Summary{}, Probed{}).AnswerModels
+		expect.Equal(t, slices.Equal(got, want), true, "%+v", got)
+	}
+}
+
+// TestManyAdapters: that an answer names another model than before is found of each of many adapters, and a server that
+// names each answer otherwise takes no more room than a few names.
+func TestManyAdapters(t *testing.T) {
+	c := NewCollector([]string{"http://a", "http://b", "http://c", "http://d"})
+	for i := range 2000 {
+		r := answered()
+		r.Model = fmt.Sprint("lora-", i/4%100)
+		switch r.AnswerModel = r.Model; {
+		case i == 1999:
+			r.AnswerModel = "another"
+		case i%400 == 0:
+			r.AnswerModel = fmt.Sprint("build-", i)
+		}
+		c.Add(r, i%4)
+	}
+	for i := range 10 {
+		r := answered()
+		r.Model, r.AnswerModel = "lora-0", fmt.Sprint("build-", i)
+		c.Add(r, 0)
+	}
+	got := c.Summary(metrics.Summary{}, Probed{}).AnswerModels
+	want := []metrics.AnswerModel{
+		{Target: "http://a", Asked: "lora-0", Named: furtherNames, Requests: 10},
+		{Target: "http://a", Asked: "lora-0", Named: "build-0", Requests: 2},
+		{Target: "http://a", Asked: "lora-0", Named: "build-1200", Requests: 1},
+		{Target: "http://a", Asked: "lora-0", Named: "build-400", Requests: 1},
+		{Target: "http://a", Asked: "lora-0", Named: "build-800", Requests: 1},
+		{Target: "http://d", Asked: "lora-99", Named: "lora-99", Requests: 4},
+		{Target: "http://d", Asked: "lora-99", Named: "another", Requests: 1},
+	}
+	expect.Equal(t, slices.Equal(got, want), true, "%+v", got)
+}
