@@ -523,7 +523,7 @@ type Part struct {
 type AnswerModel struct {
 	Target   string `json:"target"`          // URL
 	Asked    string `json:"asked,omitempty"` // the row's own model; absent: that of the run
-	Named    string `json:"named"`           // as the answers name it
+	Named    string `json:"named"`           // as the answers name it; from the fifth name of one model on, (further names)
 	Requests int64  `json:"requests"`        // that ended ok
 }
 
@@ -545,8 +545,11 @@ func (o *Owners) Each(yield func(field string, by *Breakdown) bool) {
 	if o == nil {
 		return
 	}
-	for i, by := range []*Breakdown{o.Classes, o.Tenants, o.Models, o.Priorities} {
-		if by != nil && !yield(rows.OwnerFields()[i], by) {
+	for _, of := range []struct {
+		field string
+		by    *Breakdown
+	}{{"class", o.Classes}, {"tenant", o.Tenants}, {"model", o.Models}, {"priority", o.Priorities}} {
+		if of.by != nil && !yield(of.field, of.by) {
 			return
 		}
 	}
