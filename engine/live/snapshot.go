@@ -32,9 +32,10 @@ type Snapshot struct {
 	LateP99NS  float64                      // of the whole run
 	// why the verdict would be that, by the rule of package metrics for lateness; "" if it would not
 	Invalid string
-	Goal    string   // how far the run is from what it goes on for; "" if there is no goal, or that is not known yet
-	Targets []Target // the last one has no URL if requests failed that never had a target
-	All     Target   // errors, and what servers say, of all of them together
+	Goal    string // how far the run is from what it goes on for; "" if there is no goal, or that is not known yet
+	// those of the plan, then one without a URL if requests failed that never had a target, then those that joined
+	Targets []Target
+	All     Target // errors, and what servers say, of all of them together
 	Owned   map[rows.Owner]Owned
 }
 
