@@ -77,7 +77,7 @@ func (c *Collector) notes(s *metrics.Summary, all *targetStats, targets []target
 		placement = placementNotes(s)
 	}
 	out = append(out, slices.Concat(gatewayNotes(s, &all.Gateway), historyNotes(s.History), answerNotes(s), uneven,
-		outageNotes(s), adapterNotes(s), replicaNotes(s), serverNotes(s), placement, localNotes(s))...)
+		outageNotes(s), replicaNotes(s), serverNotes(s), placement, localNotes(s))...)
 	add(all.Cache.Finer > 0,
 		"%s hit more than whole blocks of the assumed size: the server reuses smaller pieces; give their size "+
 			"with --engine-block-tokens",
