@@ -235,8 +235,9 @@ type Server struct {
 	Alternates bool `json:"alternates"`
 	Incomplete bool `json:"incomplete"` // there is no reading after the run, so counts end before it did
 
-	RunningBefore *float64 `json:"running_before"` // requests that ran just before the first one left
-	WaitingBefore *float64 `json:"waiting_before"` // requests that waited just before the first one left
+	// requests that ran just before the first one left, without those of servers that joined later
+	RunningBefore *float64 `json:"running_before"`
+	WaitingBefore *float64 `json:"waiting_before"` // requests that waited then, likewise
 	Running       *Gauge   `json:"running"`        // requests that ran
 	Waiting       *Gauge   `json:"waiting"`        // requests that waited
 	WaitingShare  *float64 `json:"waiting_share"`  // share of the samples during the run that found a queue
