@@ -158,6 +158,7 @@ func (s *searching) result() (*result, *capacity.Page) {
 	r := &result{s.sentence(a), s.o.over, s.o.slo, s.limiter(a), a, s.replicas(a), probes}
 	return r, &capacity.Page{
 		Sweep: s.o.sweep, Title: s.title(), Sentence: r.Sentence, Unit: s.o.kind.unit,
+		Falling:    s.config().Falling,
 		Objectives: s.objectives, Answer: a, Replicas: r.Replicas, Outcomes: probes,
 		Load: func(load float64) string { return s.number(load, 4) },
 	}

@@ -18,6 +18,7 @@ type Page struct {
 	Title      string
 	Sentence   string // the answer
 	Unit       string // of loads
+	Falling    bool   // a smaller load is harder: instances
 	Objectives []Objective
 	Answer     Answer
 	Replicas   *Replicas // nil = nobody knows

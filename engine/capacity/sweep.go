@@ -128,31 +128,45 @@ func (p *Page) curves() (all []chart.Graph) {
 	return all
 }
 
-// found says up to which load all objectives hold, if there are any.
+// found says up to which load all objectives hold, if there are any: the hardest that held before the first that broke.
+// If one held beyond that, chance decides between them.
 func (p *Page) found() []chart.Finding {
-	var holds, breaks []float64
-	for _, o := range p.Outcomes {
-		switch o.Verdict {
-		case Holds:
-			holds = append(holds, o.Load)
-		case Breaks:
-			breaks = append(breaks, o.Load)
-		}
-	}
-	said := chart.Finding{Grade: chart.Warn, Word: "No load is known to hold"}
-	last, first := slices.Max[[]float64], slices.Min[[]float64]
 	if len(p.Objectives) == 0 {
 		return nil
 	}
-	// fewer instances are a larger load
-	if len(breaks) > 0 && len(holds) > 0 && slices.Min(breaks) < slices.Min(holds) {
-		last, first = first, last
+	served := slices.DeleteFunc(slices.Clone(p.Outcomes), func(o Outcome) bool { return o.Client != "" })
+	slices.SortStableFunc(served, func(a, b Outcome) int {
+		order := cmp.Compare(a.Load, b.Load)
+		if p.Falling {
+			order = -order
+		}
+		return cmp.Or(order, cmp.Compare(a.Verdict, b.Verdict)) // of one load what broke comes first
+	})
+	first := slices.IndexFunc(served, func(o Outcome) bool { return o.Verdict == Breaks })
+	easier := served
+	var harder []Outcome
+	if first >= 0 {
+		easier, harder = served[:first], served[first:]
 	}
-	if len(holds) > 0 {
-		said = chart.Finding{Grade: chart.Good, Word: "Holds at " + p.Load(last(holds)) + " " + p.Unit}
+	// hardest is the last load that held, with its unit; "" if none did
+	hardest := func(of []Outcome) string {
+		for _, o := range slices.Backward(of) {
+			if o.Verdict == Holds {
+				return p.Load(o.Load) + " " + p.Unit
+			}
+		}
+		return ""
 	}
-	if len(breaks) > 0 {
-		said.Word += ", breaks at " + p.Load(first(breaks)) + " " + p.Unit
+	said := chart.Finding{Grade: chart.Warn, Word: "No load is known to hold"}
+	if held := hardest(easier); held != "" {
+		said = chart.Finding{Grade: chart.Good, Word: "Holds at " + held}
+	}
+	if first >= 0 {
+		said.Word += ", breaks at " + p.Load(served[first].Load) + " " + p.Unit
+	}
+	if held := hardest(harder); held != "" {
+		said.Grade = chart.Warn
+		said.Word += ", and held at " + held + " all the same"
 	}
 	return []chart.Finding{said}
 }

@@ -1,0 +1,40 @@
+package capacity
+
+import (
+	"strconv"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/engine/chart"
+)
+
+// TestFound: a sweep says which load holds by the first that broke, whatever held beyond it or was the client's doing.
+func TestFound(t *testing.T) {
+	at := func(load float64, verdict string) Outcome {
+		return Outcome{Probe: Probe{Load: load}, Verdict: verdict}
+	}
+	spoiled := at(7, Breaks)
+	spoiled.Client = "the client lacked CPU time"
+	for _, c := range []struct {
+		falling  bool
+		outcomes []Outcome
+		grade    string
+		word     string
+	}{
+		{false, []Outcome{at(5, Holds), at(10, Breaks), at(20, Holds)}, chart.Warn, "Holds at 5 u, breaks at 10 u, and held at 20 u all the same"},
+		{false, []Outcome{at(30, Breaks), at(20, Holds), at(10, Breaks)}, chart.Warn, "No load is known to hold, breaks at 10 u, and held at 20 u all the same"},
+		{false, []Outcome{at(5, Holds), at(5, Breaks)}, chart.Warn, "No load is known to hold, breaks at 5 u, and held at 5 u all the same"},
+		{false, []Outcome{at(5, Holds), spoiled, at(8, Holds), at(9, Edge), at(10, Breaks)}, chart.Good, "Holds at 8 u, breaks at 10 u"},
+		{false, []Outcome{spoiled}, chart.Warn, "No load is known to hold"},
+		{false, []Outcome{at(2, Holds), at(4, Holds)}, chart.Good, "Holds at 4 u"},
+		{true, []Outcome{at(2, Holds), at(4, Holds)}, chart.Good, "Holds at 2 u"},
+		{true, []Outcome{at(1, Breaks), at(2, Breaks)}, chart.Warn, "No load is known to hold, breaks at 2 u"},
+		{true, []Outcome{at(1, Breaks), at(2, Holds), at(4, Holds)}, chart.Good, "Holds at 2 u, breaks at 1 u"},
+	} {
+		p := &Page{Objectives: make([]Objective, 1), Unit: "u", Falling: c.falling, Outcomes: c.outcomes,
+			Load: func(load float64) string { return strconv.FormatFloat(load, 'g', 4, 64) }}
+		found := p.found()[0]
+		expect.Equal(t, found.Word, c.word, "falling %v", c.falling)
+		expect.Equal(t, found.Grade, c.grade, c.word)
+	}
+}
