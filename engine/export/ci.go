@@ -108,7 +108,7 @@ func writeJUnit(w io.Writer, r *results) error {
 		kind := "failure"
 		if o.Met {
 			kind = ""
-		} else if o.Needed > 0 {
+		} else if o.Undecided() {
 			kind = "error"
 		}
 		add(o.Text, kind, verdict.Outcome(&o))

@@ -68,5 +68,20 @@ func (c Code) OfClient() bool { return c.traits().client }
 // Unseen reports whether no record shows it, so that it holds for any part of the run.
 func (c Code) Unseen() bool { return c.traits().unseen }
 
+// Shifts is +1 if a latency may in truth be longer than measured, -1 if it may be shorter, and 0 if the rule says
+// nothing of it. latency is its key, such as ttft.
+func (c Code) Shifts(latency string) int {
+	if c != EmptyFirst {
+		return 0
+	}
+	return map[string]int{
+		"ttft":         1,
+		"ttft_planned": 1,
+		"ttfo":         1,
+		"ttfo_planned": 1,
+		"tpot":         -1,
+	}[latency]
+}
+
 // OfEnding reports whether it is about how the run ended, and not about what was measured until then.
 func (c Code) OfEnding() bool { return c.traits().ending }

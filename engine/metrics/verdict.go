@@ -63,6 +63,8 @@ type Objective struct {
 	TooFew bool `json:"too_few_values,omitempty"` // it is a percentile, or a share, of too few values to be known
 	// as many values would tell whether it is met, which these do not; absent if they do
 	Needed int64 `json:"needed_values,omitempty"`
+	// why value does not tell whether it is met, though it has enough values; absent if it does
+	Doubt string `json:"doubt,omitempty"`
 	// how far the client may have moved value, in ms; absent if it is safe
 	EffectMS float64 `json:"effect_ms,omitempty"`
 	Unsure   bool    `json:"unsure,omitempty"` // that can change met
@@ -73,17 +75,20 @@ type Objective struct {
 // Missed is how many objectives were not met.
 func (v *Verdict) Missed() (n int) {
 	for i := range v.Objectives {
-		if o := &v.Objectives[i]; !o.Met && o.Needed == 0 {
+		if o := &v.Objectives[i]; !o.Met && !o.Undecided() {
 			n++
 		}
 	}
 	return n
 }
 
-// Undecided is how many objectives have too few values to be met or missed.
+// Undecided reports whether it is neither met nor missed.
+func (o *Objective) Undecided() bool { return o.Needed > 0 || o.Doubt != "" }
+
+// Undecided is how many objectives are neither met nor missed.
 func (v *Verdict) Undecided() (n int) {
 	for i := range v.Objectives {
-		if v.Objectives[i].Needed > 0 {
+		if v.Objectives[i].Undecided() {
 			n++
 		}
 	}

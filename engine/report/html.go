@@ -178,7 +178,7 @@ func objectiveLines(v *metrics.Verdict) []string {
 		switch {
 		case o.Met:
 			met = append(met, "✓ "+text)
-		case o.Needed > 0:
+		case o.Undecided():
 			undecided = append(undecided, "? "+text)
 		default:
 			missed = append(missed, "✗ "+text)

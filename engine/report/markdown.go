@@ -75,7 +75,7 @@ func Annotations(s *metrics.Summary) (lines []string) {
 	for _, o := range s.Verdict.Objectives {
 		if !o.Met {
 			word := "MISSED "
-			if o.Needed > 0 {
+			if o.Undecided() {
 				word = "UNDECIDED "
 			}
 			lines = append(lines, format.Annotation("error", word+o.Text+" ("+verdict.Outcome(&o)+")"))

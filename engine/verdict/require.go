@@ -314,7 +314,24 @@ func objective(s *metrics.Summary, unsafe []metrics.Unsafe, text, name, op strin
 	view, rest := viewOf(s, name)
 	o := objectiveOf(view, unsafe, text, rest, op, limit)
 	o.Metric = name
+	doubt(&o, s, rest, strings.HasPrefix(op, "<"))
 	return o
+}
+
+// doubt makes an objective undecided if its latency may have been measured too short, or too long, and that can change
+// whether it is met. atMost: its limit is the most that name may be.
+func doubt(o *metrics.Objective, s *metrics.Summary, name string, atMost bool) {
+	reason := emptyFirst(s)
+	if reason == nil || o.Value == nil || o.Needed > 0 {
+		return
+	}
+	latency, _, _ := strings.Cut(name, ".")
+	shift := reason.Code.Shifts(latency)
+	longer := shift > 0 // in truth
+	if shift != 0 && o.Met == (longer == atMost) {
+		o.Met = false
+		o.Doubt = reason.What
+	}
 }
 
 // objectiveOf is objective for a name without an owner.
@@ -370,6 +387,8 @@ func Outcome(o *metrics.Objective) string {
 		return o.Aborted
 	case o.Value == nil:
 		return "the run has no " + o.Metric
+	case o.Doubt != "":
+		return "unknown: " + valueText(o, unit) + ", and " + o.Doubt
 	case o.EffectMS > 0:
 		outcome, other := "missed", "met"
 		if o.Met {

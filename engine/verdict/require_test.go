@@ -225,3 +225,33 @@ func TestRequireOfFewRequests(t *testing.T) {
 		}
 	}
 }
+
+// TestRequireOfEmptyFirst: where first chunks may be no tokens, TTFT may be longer than measured, and TPOT shorter. An
+// objective that this can change is undecided, and no other.
+func TestRequireOfEmptyFirst(t *testing.T) {
+	const why = ", and TTFT and TTFO may be too short, and TPOT too long"
+	for text, want := range map[string]string{
+		"ttft.p99<500ms": "unknown: 199.0 ms" + why, "ttft.p99<100ms": "missed", "ttft.p99>500ms": "unknown: 199.0 ms" + why,
+		"ttft.p99>100ms": "met", "ttfo.mean<2s": "unknown: 1.155 s" + why, "ttft_planned.p50<1s": "unknown: 550.0 ms" + why,
+		"tpot.p99<500ms": "met", "tpot.p99<100ms": "unknown: 299.0 ms" + why, "e2e.p99<1s": "met", "e2e.p99<100ms": "missed",
+	} {
+		for _, empty := range []int64{0, 870} {
+			s := measuredRun()
+			s.Tokens.EmptyFirst = empty
+			s.Limits.Require = []string{text}
+			v := Judge(s)
+			o := v.Objectives[0]
+			got := map[bool]string{true: "met", false: "missed"}[o.Met]
+			if v.Undecided() > 0 {
+				got = Outcome(&o)
+			}
+			undecided := strings.HasPrefix(want, "unknown")
+			switch {
+			case empty == 0 && v.Undecided() > 0:
+				t.Errorf("%s without empty chunks: %+v", text, o)
+			case empty > 0 && (got != want || o.Met && undecided || undecided && v.Missed() > 0):
+				t.Errorf("%s: %q, want %q: %+v", text, got, want, o)
+			}
+		}
+	}
+}
