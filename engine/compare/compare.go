@@ -203,13 +203,22 @@ func hideTwins(all []Metric) {
 }
 
 // noteMixed names a side whose runs went to different servers, such as one that got a run of the other side, or a run
-// that several models answered.
+// that several models answered, or whose first chunks may be no tokens.
 func (r *Result) noteMixed(name string, s *Side) {
 	mixed := func(of *run) bool {
 		return len(of.summary.AnswerModels) > 0
 	}
 	if slices.ContainsFunc(s.runs, mixed) {
 		r.note("%s has a run in which answers name several models, so its numbers mix them", name)
+	}
+	for _, run := range s.runs {
+		reasons := run.summary.Verdict.Reasons
+		i := slices.IndexFunc(reasons, func(reason metrics.Reason) bool { return reason.Code == metrics.EmptyFirst })
+		if i >= 0 {
+			r.emptyFirst = &reasons[i]
+			r.note("%s has a run in which first chunks have no text: %s", name, r.emptyFirst.What)
+			break
+		}
 	}
 	first := strings.Join(s.runs[0].summary.Run.Targets, ", ")
 	for _, other := range s.runs[1:] {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
@@ -639,4 +640,38 @@ func TestNoTPOT(t *testing.T) {
 			t.Errorf("%v: %s %s", tpots, answer, words)
 		}
 	}
+}
+
+// TestEmptyFirst: a side whose first chunks may be no tokens is noted, and decides no gate that they shift.
+func TestEmptyFirst(t *testing.T) {
+	of := func(seed uint64) *Side {
+		return sideOfRuns(t, seed, seed+10, seed+20, seed+30)
+	}
+	a, b := of(1), of(2)
+	empty := metrics.Reason{Code: metrics.EmptyFirst, Grade: metrics.Limited, What: "TTFT and TTFO may be too short, and TPOT too long"}
+	b.runs[3].summary.Verdict.Reasons = []metrics.Reason{empty}
+	for text, want := range map[string]Answer{
+		"ttft.p50:+90%": Undecided, "ttft_planned.p50:+90%": Undecided, "tpot.p50:+90%": Undecided, "e2e.p50:+90%": Passed, "error_rate:+5%": Passed,
+	} {
+		gate := must.Have(ParseGate(text))(t)
+		for name, r := range map[string]*Result{"B": compared(t, a, b), "A": compared(t, b, a)} {
+			answer, words := r.Judge(gate)
+			if answer != want || want == Undecided && !strings.Contains(words, empty.What) {
+				t.Errorf("%s: %s: %s", name, answer, words)
+			}
+			expect.Contains(t, strings.Join(r.Notes, "\n"), name+" has a run in which first chunks have no text: "+empty.What)
+		}
+		r := compared(t, a, of(3))
+		if answer, words := r.Judge(gate); answer != Passed {
+			t.Errorf("without: %s", words)
+		}
+	}
+}
+
+func sideOfRuns(t *testing.T, seeds ...uint64) *Side {
+	var dirs []string
+	for _, seed := range seeds {
+		dirs = append(dirs, write(t, 200, nil, noisy(seed, 1)))
+	}
+	return side(t, dirs...)
 }

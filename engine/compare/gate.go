@@ -76,7 +76,8 @@ const (
 )
 
 // Judge says whether a result passes a gate, and why, or what would decide. One pair of runs decides nothing, since it
-// does not tell how far runs differ. Nor does a latency decide that failed requests of the better side may have had.
+// does not tell how far runs differ. Nor does a latency decide that first chunks without text may have shifted, or that
+// failed requests of the better side may have had.
 func (r *Result) Judge(g Gate) (answer Answer, words string) {
 	part := r.ofOwner(g.Owner)
 	if part == nil {
@@ -99,7 +100,10 @@ func (r *Result) Judge(g Gate) (answer Answer, words string) {
 		worst = -*m.Low
 		limit = -g.Limit
 	}
+	latency, _, _ := strings.Cut(g.Metric, ".")
 	switch {
+	case r.emptyFirst != nil && r.emptyFirst.Code.Shifts(latency) != 0:
+		return Undecided, words + "; " + r.emptyFirst.What
 	case r.Scope != ScopeServers:
 		return Undecided, words + unknownSpread
 	case worst <= limit+rounding && hides(m, moreFailed(part)):

@@ -6,6 +6,8 @@
 // The package is not an API: any release may change it.
 package compare
 
+import "github.com/fastreplay/fastreplay/engine/metrics"
+
 // Result is what changed from A to B.
 type Result struct {
 	Schema int      `json:"schema"` // version of this form
@@ -24,7 +26,8 @@ type Result struct {
 	Explained []Culprits `json:"explained"` // of the metrics that changed
 	Notes     []string   `json:"notes"`     // whole sentences
 
-	separate bool // the sides were run one behind the other, or nobody knows
+	separate   bool            // the sides were run one behind the other, or nobody knows
+	emptyFirst *metrics.Reason // why latencies of a run may be others; nil if none has it
 }
 
 // Identity names a side and the workload that it was sent.
