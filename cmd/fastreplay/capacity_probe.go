@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -304,9 +305,15 @@ func (s *searching) judge(
 	out *capacity.Outcome, summary *metrics.Summary, where string, decided bool,
 ) (targets []string, err error) {
 	for _, r := range summary.Verdict.Reasons {
+		shifted := func(o capacity.Objective) bool {
+			return r.Code.Shifts(o.Metric) != 0 || o.Metric == "goodput" // whose limits may be on any latency
+		}
 		switch {
 		case r.Code == metrics.Models || r.Code == metrics.EmptyFirst:
 			out.Why = r.What + ": " + out.Why
+			if r.Code == metrics.Models || slices.ContainsFunc(s.objectives, shifted) {
+				out.Limited = cmp.Or(out.Limited, r.What)
+			}
 		case r.Grade != metrics.Invalid || r.Code.OfEnding(): // the search may have ended it
 		case r.Code.OfClient():
 			out.Client = cmp.Or(out.Client, r.What)

@@ -149,6 +149,15 @@ func TestCapacityClient(t *testing.T) {
 	if _, err := s.judge(&o, summary, "probe 1", true); err != nil || o.Why != "several models: 1 % are beyond." {
 		t.Errorf("of several models: %v, %q", err, o.Why)
 	}
+	expect.Equal(t, o.Limited, "several models")
+	summary.Verdict.Reasons[0] = metrics.Reason{Code: metrics.EmptyFirst, Grade: metrics.Limited, What: "TTFT may be too short"}
+	for text, limited := range map[string]string{"e2e.p95<1s": "", "tpot.p95<1s": "TTFT may be too short"} {
+		s.objectives = must.Have(capacity.ParseObjectives(text))(t)
+		o = capacity.Outcome{}
+		_, err := s.judge(&o, summary, "probe 1", true)
+		must.Do(t, err)
+		expect.Equal(t, o.Limited, limited, text)
+	}
 }
 
 // TestSearchOfAChangedTrace: a search does not go on with the probes of a trace that has been changed, though it has as many rows.

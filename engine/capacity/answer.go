@@ -269,7 +269,7 @@ func (s *Search) Answer() Answer {
 			hard = nil
 		}
 		if a.Doubt == "" {
-			a.Doubt = cmp.Or(slows(c), s.hangsOnOne(c), c.Part.missedWords())
+			a.Doubt = cmp.Or(s.limited(), slows(c), s.hangsOnOne(c), c.Part.missedWords())
 		}
 		if easy != nil && s.logLoad(c.Load) < s.logLoad(*easy) {
 			easy = &c.Load
@@ -287,6 +287,16 @@ func (s *Search) Answer() Answer {
 		a.Low = *low
 	}
 	return a
+}
+
+// limited says of the first probe whose numbers may be others than measured; "" if there is none.
+func (s *Search) limited() string {
+	for _, o := range s.served {
+		if o.Limited != "" {
+			return fmt.Sprintf("In probe %d %s.", o.Number, o.Limited)
+		}
+	}
+	return ""
 }
 
 // bounded is the answer without a confirmation. Its bounds are the ends of the interval: the easier one, at which the

@@ -84,6 +84,8 @@ type Outcome struct {
 	Why     string  `json:"why"`
 	SpentS  float64 `json:"spent_s"`          // wall time, start and warm-in included
 	Client  string  `json:"client,omitempty"` // why the client was the bottleneck; "" if it was not
+	// why its numbers may be others than measured, such as: TTFT may be too short; "" if nothing showed it
+	Limited string `json:"limited,omitempty"`
 	// of an answer alone: requests of the window, in place of the slices
 	Requests int64 `json:"requests,omitempty"`
 	// of an answer alone: share of the requests beyond each objective, in place of the slices

@@ -219,3 +219,20 @@ func TestWordsOfFewRequests(t *testing.T) {
 		}
 	}
 }
+
+// TestDoubtOfLimitedProbes: an answer whose probes measured other numbers than they say is doubted.
+func TestDoubtOfLimitedProbes(t *testing.T) {
+	for _, limited := range []string{"", "TTFT and TTFO may be too short, and TPOT too long"} {
+		s := must.Have(New(Config{Objectives: []Objective{{Text: "ttft.p95<1s", Allowed: 0.05}}, Least: 1, Budget: 200e9, Precision: 0.04, WindowS: 10}))(t)
+		all := []Slice{{Requests: 600, Beyond: []int64{0}}}
+		s.Add(Outcome{Probe: Probe{Number: 1, Load: 1}, Slices: all, SliceS: 10, Verdict: Holds, SpentS: 20, Limited: limited})
+		s.Add(Outcome{Probe: Probe{Number: 2, Load: 1, Confirm: true}, Slices: all, SliceS: 10, Verdict: Holds, SpentS: 20})
+		want := ""
+		if limited != "" {
+			want = "In probe 1 " + limited + "."
+		}
+		if a := s.Answer(); a.Doubt != want {
+			t.Errorf("%q, want %q", a.Doubt, want)
+		}
+	}
+}
