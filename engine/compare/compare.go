@@ -88,7 +88,6 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 		return nil, fmt.Errorf("%s and %s have no request in common that ended ok in both", r.A.Name, r.B.Name)
 	}
 	r.Metrics = m.metrics(r, a.isRecord())
-	hideTwins(r.Metrics)
 	r.compareOwners(a, b)
 	r.compareActions(a, b)
 	if r.Paired {
@@ -137,6 +136,7 @@ func (m *matched) metrics(r *Result, record bool) (all []Metric) {
 		metric.judge(s, r)
 		all = append(all, metric)
 	}
+	hideTwins(all)
 	return all
 }
 

@@ -253,3 +253,43 @@ func TestPartsOfOtherWorkloads(t *testing.T) {
 	_, err = Compare(a, b, false)
 	expect.Error(t, err, "--seed")
 }
+
+// TestTwinsOfOwners: a part's table shows no TTFO that is its TTFT.
+func TestTwinsOfOwners(t *testing.T) {
+	r := halfGold(t, 2, func(row int) string { return []string{"gold", "free"}[row%2] })
+	for _, part := range r.Owners {
+		for _, m := range part.Metrics {
+			if m.Main && strings.HasPrefix(m.Name, "ttfo") {
+				t.Errorf("%s: %s is on the screen", part.Owner, m.Name)
+			}
+		}
+	}
+	expect.Equal(t, len(r.Owners), 2)
+}
+
+// halfGold compares sides of so many runs whose requests have the classes that a function gives by row.
+func halfGold(t *testing.T, runs int, class func(row int) string) *Result {
+	t.Helper()
+	var sides [2]Side
+	for i := range 2 * runs {
+		s := new(metrics.Summary)
+		s.Run.StartedAt, s.Run.Targets = time.Unix(1e9, 0), []string{"http://a:1"}
+		s.Workload, s.Run.Options = metrics.Workload{Rows: 800, Fingerprint: "of all"}, map[string]any{}
+		random := rand.New(rand.NewPCG(uint64(i), 7))
+		must.Do(t, sides[i%2].Add(fmt.Sprint("run", i), s, func(yield func(*record.Record, error) bool) {
+			for row := range 800 {
+				var r record.Record
+				r.Clear()
+				r.Row, r.RequestID, r.PlannedNS, r.SentNS = int64(row), fmt.Sprint(i, "-", row), int64(row)*1e8, int64(row)*1e8
+				r.Outcome, r.Class = record.OK, class(row)
+				r.FirstTokenNS = r.SentNS + int64(1e8*math.Exp(0.1*random.NormFloat64()))
+				r.FirstOutputNS, r.LastTokenNS, r.DoneNS = r.FirstTokenNS, r.FirstTokenNS+1e7, r.FirstTokenNS+1e7
+				r.CompletionTokens, r.PromptTokens = 2, 100
+				if !yield(&r, nil) {
+					return
+				}
+			}
+		}))
+	}
+	return compared(t, &sides[0], &sides[1])
+}
