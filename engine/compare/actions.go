@@ -30,7 +30,11 @@ func (r *Result) compareActions(a, b *Side) {
 	}
 	instants := plan(a.runs[0])
 	for _, run := range slices.Concat(a.runs, b.runs) {
-		if !slices.Equal(plan(run), instants) {
+		if at := plan(run); !slices.Equal(at, instants) {
+			if len(at) == 0 || len(instants) == 0 {
+				r.note("a run has no actions, so those of others are not compared")
+				return
+			}
 			r.note("the runs have actions at different instants, which are not compared")
 			return
 		}
@@ -75,20 +79,25 @@ func costs() []cost {
 	}
 }
 
-// each prints a value of all runs of both sides; "" if none has it, or if it is 0 everywhere.
+// each prints a value of all runs of both sides, which is – of a run that lacks it; "" if a side has none, or if it is
+// 0 everywhere.
 func each(what string, acted Acted, value func(*metrics.Action) string) string {
 	told := false
+	lacking := false
 	list := func(all []metrics.Action) string {
 		var values []string
+		known := false
 		for i := range all {
 			text := value(&all[i])
+			known = known || text != ""
 			told = told || text != "" && text != "0"
-			values = append(values, text)
+			values = append(values, cmp.Or(text, "–"))
 		}
-		return strings.Join(format.Present(values...), ", ")
+		lacking = lacking || !known
+		return strings.Join(values, ", ")
 	}
 	text := fmt.Sprintf("%s%s in A and %s in B", what, list(acted.A), list(acted.B))
-	if !told {
+	if lacking || !told {
 		return ""
 	}
 	return text
