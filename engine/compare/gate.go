@@ -80,6 +80,9 @@ const (
 // failed requests of the better side may have had.
 func (r *Result) Judge(g Gate) (answer Answer, words string) {
 	part := r.ofOwner(g.Owner)
+	if part == nil && slices.Contains(r.leftOut, g.Owner) {
+		return Undecided, fmt.Sprintf("%s: %s is not among the %d with the most requests", g.Text, g.Owner, mostParts)
+	}
 	if part == nil {
 		return Undecided, g.Text + ": the runs have no requests to compare of " + g.Owner
 	}

@@ -22,7 +22,7 @@ type Part struct {
 const mostParts = 32
 
 // compareOwners adds what changed of each owner's requests. Of a field by which all are one owner's it adds nothing,
-// unless a side was sent without others of that field.
+// unless a side was sent without others of that field: what changed of all is that owner's.
 func (r *Result) compareOwners(a, b *Side) {
 	left, ofA := a.runs[0].without(), true
 	if left == "" {
@@ -34,11 +34,21 @@ func (r *Result) compareOwners(a, b *Side) {
 	leftField, leftValue, _ := strings.Cut(left, "=")
 	for _, field := range rows.OwnerFields() {
 		names := owners(a.runs[0].rows, field)
-		if len(names) < 2 && field != leftField {
+		others := func(run *run) bool {
+			return slices.ContainsFunc(run.rows, func(w *row) bool { return w.owner.Value().Value(field) != names[0] })
+		}
+		switch {
+		case len(names) == 0:
+			continue
+		case len(names) == 1 && field != leftField && !slices.ContainsFunc(slices.Concat(a.runs, b.runs), others):
+			r.ofAll = append(r.ofAll, field+"="+names[0])
 			continue
 		}
 		if len(names) > mostParts {
 			r.note("of %d values of %s the %d with the most requests are compared", len(names), field, mostParts)
+			for _, name := range names[mostParts:] {
+				r.leftOut = append(r.leftOut, field+"="+name)
+			}
 		}
 		for _, name := range names[:min(len(names), mostParts)] {
 			of := func(side *Side) (runs []*run) {
@@ -126,7 +136,7 @@ func (m *Metric) inverse(r *Result) *Metric {
 
 // ofOwner are the metrics of one owner, or of all for "". They are nil if it was not compared.
 func (r *Result) ofOwner(owner string) []Metric {
-	if owner == "" {
+	if owner == "" || slices.Contains(r.ofAll, owner) {
 		return r.Metrics
 	}
 	for _, part := range r.Owners {

@@ -293,3 +293,28 @@ func halfGold(t *testing.T, runs int, class func(row int) string) *Result {
 	}
 	return compared(t, &sides[0], &sides[1])
 }
+
+// TestGatesOfLoneOwners: a gate of one class is judged if others are in none, or all in this one, and says so if it is
+// one of too many.
+func TestGatesOfLoneOwners(t *testing.T) {
+	const passes = "class=gold ttft.p50:+90%"
+	for name, c := range map[string]struct {
+		class func(row int) string
+		gate  string
+		want  Answer
+		parts int
+		words string
+	}{
+		"half":     {func(row int) string { return []string{"gold", ""}[row%2] }, passes, Passed, 1, ""},
+		"all":      {func(int) string { return "gold" }, passes, Passed, 0, ""},
+		"none":     {func(int) string { return "" }, passes, Undecided, 0, "no requests to compare"},
+		"another":  {func(int) string { return "lead" }, passes, Undecided, 0, "no requests to compare"},
+		"too many": {func(row int) string { return fmt.Sprint("c", min(row%40, 38)) }, "class=c9 ttft.p50:+90%", Undecided, mostParts, "class=c9 is not among the 32 with the most requests"},
+	} {
+		r := halfGold(t, 3, c.class)
+		answer, words := r.Judge(must.Have(ParseGate(c.gate))(t))
+		expect.Equal(t, answer, c.want, "%s: %s", name, words)
+		expect.Contains(t, words, c.words, name)
+		expect.Equal(t, len(r.Owners), c.parts, name)
+	}
+}
