@@ -11,6 +11,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/scrape"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // What proves that an action took effect. An effect of it comes within reachS after the end of its command, and was not
@@ -197,7 +198,8 @@ func (j *aftermath) failures() (signs []sign) {
 				continue
 			}
 			begin := worstFrom(list, fails, float64(failing)/float64(after)/2)
-			likely := binomialTail(failed+failing, failing, float64(after)/float64(before+after))
+			// that as few of the failures, or fewer, fell before the action
+			likely := stats.AtMost(int64(failed), int64(failed+failing), float64(before)/float64(before+after))
 			if _, _, outage := worstStretch(list); likely > chance && !outage {
 				continue
 			}
@@ -534,20 +536,6 @@ func number(is bool) int {
 		return 1
 	}
 	return 0
-}
-
-// binomialTail is how likely at least k of n are, if each is with this probability.
-func binomialTail(n, k int, probability float64) (sum float64) {
-	if probability >= 1 {
-		return 1
-	}
-	all, _ := math.Lgamma(float64(n + 1))
-	for i := k; i <= n; i++ {
-		some, _ := math.Lgamma(float64(i + 1))
-		others, _ := math.Lgamma(float64(n - i + 1))
-		sum += math.Exp(all - some - others + float64(i)*math.Log(probability) + float64(n-i)*math.Log1p(-probability))
-	}
-	return sum
 }
 
 // mostReplicaNotes bounds the targets that notes name since they came late.

@@ -157,12 +157,14 @@ func SamplesFor(quantile float64) int64 {
 	}))
 }
 
-// AtMost is how likely at most k of n independent requests are of a kind that each is with a probability p, above 0 and
-// at most 1. The one-sided bound of C. Clopper and E. Pearson (Biometrika 26, 1934) for a share is the p at which it is
+// AtMost is how likely at most k of n independent requests are of a kind that each is with a probability p. The one-sided bound of C. Clopper and E. Pearson (Biometrika 26, 1934) for a share is the p at which it is
 // as likely as one wants to be wrong.
 func AtMost(k, n int64, p float64) (sum float64) {
-	if p >= 1 {
-		return float64(min(1, k/n))
+	switch {
+	case p <= 0 || k >= n:
+		return 1
+	case p >= 1:
+		return 0
 	}
 	term := float64(n) * math.Log1p(-p) // the logarithm of how likely none is
 	for i := int64(0); i <= k; i++ {
