@@ -52,7 +52,7 @@ func HTML(w io.Writer, results []*Result) error {
 			}
 		}
 		for _, part := range r.Owners {
-			t := metricTable(slices.DeleteFunc(slices.Clone(part.Metrics), func(m Metric) bool { return !m.shown() }))
+			t := metricTable(shownOf(part.Metrics))
 			t.Title = part.Owner + ", " + format.Many(part.Requests, "request")
 			changes.Tables = append(changes.Tables, t)
 		}
@@ -103,11 +103,14 @@ func (r *Result) unchanged() string {
 // bySize are the main metrics: first those that changed, the largest change first, then those that did not, and at
 // last what is not known.
 func (r *Result) bySize() []Metric {
-	out := slices.DeleteFunc(slices.Clone(r.Metrics), func(m Metric) bool {
-		return !m.Main || m.Change == nil && m.A == nil
-	})
+	out := shownOf(r.Metrics)
 	slices.SortStableFunc(out, larger)
 	return out
+}
+
+// shownOf are those that one screen has, too.
+func shownOf(all []Metric) []Metric {
+	return slices.DeleteFunc(slices.Clone(all), func(m Metric) bool { return !m.shown() })
 }
 
 // larger orders metrics by how sure a change is, and changes by their size.
