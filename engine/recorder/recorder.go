@@ -310,15 +310,18 @@ func (r *Recorder) begin(req *http.Request) *exchange {
 	for _, header := range sessionHeaders() {
 		x.named.Session = cmp.Or(x.named.Session, req.Header.Get(header))
 	}
-	x.named.Owner = map[string]string{}
 	for _, k := range r.hasher.Keeps {
 		if k.Header == "" {
 			continue
 		}
 		value := req.Header.Get(k.Header)
-		if new(rows.Owner).Set(k.Field, k.Field, value) == nil { // else its row would be refused
-			x.named.Owner[k.Field] = value
+		if new(rows.Owner).Set(k.Field, k.Field, value) != nil {
+			continue // its row would be refused
 		}
+		if x.named.Owner == nil {
+			x.named.Owner = map[string]string{}
+		}
+		x.named.Owner[k.Field] = value
 	}
 	if req.Header.Get("Content-Encoding") != "" {
 		x.lost = lostEncoded

@@ -71,17 +71,22 @@ func (c *Config) checkObjectives() error {
 
 // checkOwners refuses objectives about owners that the trace does not have: they would be missed after the whole run.
 func (r *runner) checkOwners() error {
-	texts := map[string][]string{"require": r.cfg.Limits.Require}
-	for _, o := range r.cfg.SLOs {
-		texts["goodput"] = append(texts["goodput"], o.Name())
+	check := func(flag, text string) error {
+		field, value, _ := rows.CutOwner(text)
+		has := func(o rows.Owner) bool { return o.Value(field) == value }
+		if field != "" && !slices.ContainsFunc(r.load.Trace.Owners, has) {
+			return fmt.Errorf("--%s %q: no row of the trace has the %s %q", flag, text, field, value)
+		}
+		return nil
 	}
-	for flag, all := range texts {
-		for _, text := range all {
-			field, value, _ := rows.CutOwner(text)
-			has := func(o rows.Owner) bool { return o.Value(field) == value }
-			if field != "" && !slices.ContainsFunc(r.load.Trace.Owners, has) {
-				return fmt.Errorf("--%s %q: no row of the trace has the %s %q", flag, text, field, value)
-			}
+	for _, text := range r.cfg.Limits.Require {
+		if err := check("require", text); err != nil {
+			return err
+		}
+	}
+	for _, o := range r.cfg.SLOs {
+		if err := check("goodput", o.Name()); err != nil {
+			return err
 		}
 	}
 	return nil
