@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"cmp"
 	"fmt"
 	"html"
 	"io"
@@ -153,11 +154,7 @@ func (g *Graph) SVG(w io.Writer) error {
 			to = from + 2
 		}
 		p.box(from, plotTop, to, plotBottom, []string{"#fdecea", "#e2e5e9", "#1c2024"}[span.Kind%3])
-		name := span.Name
-		if name == "" {
-			name = span.Text
-		}
-		p.text(from+5, plotTop+14, "start", `font-size="13"`, name)
+		p.text(from+5, plotTop+14, "start", `font-size="13"`, cmp.Or(span.Name, span.Text))
 	}
 	const quiet = `fill="#60646c"`
 	for _, v := range x.ticks() {

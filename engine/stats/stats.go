@@ -157,8 +157,9 @@ func SamplesFor(quantile float64) int64 {
 	}))
 }
 
-// AtMost is how likely at most k of n independent requests are of a kind that each is with a probability p. The one-sided bound of C. Clopper and E. Pearson (Biometrika 26, 1934) for a share is the p at which it is
-// as likely as one wants to be wrong.
+// AtMost is how likely at most k of n independent requests are of a kind that each is with a probability p. The
+// one-sided bound of C. Clopper and E. Pearson (Biometrika 26, 1934) for a share is the p at which it is as likely as
+// one wants to be wrong.
 func AtMost(k, n int64, p float64) (sum float64) {
 	switch {
 	case p <= 0 || k >= n:
