@@ -150,6 +150,10 @@ func (r *runner) conclude(found engine.Result) (*metrics.Summary, error) {
 		info.Until = &r.until.Until
 		info.Notes = append(info.Notes, fmt.Sprintf("--until %s: %s", r.until.Text, r.until.Words()))
 	}
+	if stamps := info.Client.Stamps; r.cfg.Stamps == StampsRing && stamps != nil && !stamps.Ring {
+		info.Notes = append(info.Notes, "--kernel-timestamps ring: no ring could be made for the ports of these "+
+			"targets (64 at most), so instants are those of the sockets, and late reads are marked")
+	}
 	if r.loss != nil && !r.loss.Judged() {
 		info.Notes = append(info.Notes, fmt.Sprintf("--abort-if %s was not judged: no request has such a number",
 			r.loss.Text))
