@@ -11,6 +11,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
+	"github.com/fastreplay/fastreplay/codec/record"
 )
 
 // adapterLog is what the mock's log says of a request, with --log-all.
@@ -188,8 +189,13 @@ func TestStarvedAdapter(t *testing.T) {
 	checkLoads(t, log, 2, 20e6)
 	parts := r.summary.Owners.Models.Parts
 	must.Equal(t, len(parts), 3, "models")
-	if wait := *parts[2].LongestWaitMS; wait < 4**parts[0].LongestWaitMS {
-		t.Errorf("lora-3 waited %v ms, lora-1 %v ms", wait, *parts[0].LongestWaitMS)
+	at20 := func(rec record.Record) bool { return rec.Row == 20 }
+	records := recordsOf(t, r.dir)
+	starved := records[slices.IndexFunc(records, at20)]
+	waited := float64(starved.FirstTokenNS-starved.SentNS) / 1e6
+	expect.Near(t, *parts[2].LongestWaitMS, waited, 1e-6, parts[2].Name)
+	if l := log[starved.RequestID]; float64(l.First-l.Arrived)/1e6 > waited {
+		t.Errorf("%s waited %v ms, %v ms by the server's log", parts[2].Name, waited, float64(l.First-l.Arrived)/1e6)
 	}
 	rows[30].Model = "lora-9"
 	r, _ = adapterWorld(t, rows[:60], []string{"--adapters", "3"}, nil)

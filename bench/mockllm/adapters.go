@@ -11,11 +11,12 @@ import (
 // of the one that no request uses and that was used longest ago. As in vLLM (vllm/v1/core/sched/scheduler.py), a
 // request whose adapter has no place waits, and those behind it go first.
 type adapters struct {
-	names  []string
-	room   int           // that are loaded at most; 0 = all
-	loadNS int64         // how long it takes to load one
-	loaded []*adapter    // in the order of their use, the latest last
-	told   []adapterTold // what /metrics has told of them
+	names   []string
+	room    int           // that are loaded at most; 0 = all
+	loadNS  int64         // how long it takes to load one
+	loaded  []*adapter    // in the order of their use, the latest last
+	begunNS int64         // when the latest of their requests began: no other begins at that instant, or earlier
+	told    []adapterTold // what /metrics has told of them
 }
 
 type adapter struct {
@@ -50,6 +51,7 @@ func (a *adapters) begin(model string, now int64) (waitNS int64) {
 	if !a.has(model) {
 		return 0
 	}
+	a.begunNS = now
 	l := &adapter{name: model, readyNS: now + a.loadNS}
 	if at := a.find(model); at >= 0 {
 		l = a.loaded[at]

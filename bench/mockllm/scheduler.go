@@ -243,7 +243,7 @@ func (s *scheduler) admit(r *reply, now int64) bool {
 		now = max(now, s.lastEnd)
 	}
 	s.running++
-	now = max(now, r.arrivedNS)
+	now = max(now, r.arrivedNS, s.adapters.begunNS+1)
 	r.lease.adapter = r.p.model
 	r.adapterNS = s.adapters.begin(r.p.model, now)
 	r.start(now, cached, fromHost)
