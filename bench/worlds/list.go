@@ -52,6 +52,8 @@ func Worlds() []World {
 		quiet("correlated-5", Correlated(0.05, 0.05)), // 5 % off for about 5 % of the run
 		quiet("correlated-20", Correlated(0.2, 0.05)), // 5 % off for about 20 % of the run
 		quiet("walk", Walk(0.02)),                     // a random walk of 2 %
+		quiet("walk-4", Walk(0.04)),                   // of 4 %
+		quiet("walk-8", Walk(0.08)),                   // of 8 %
 		quiet("drift", Drift(1.3)),                    // slower by 30 % in the end
 		quiet("step", Step(0.5, 1.3)),                 // slower by 30 % from mid-run on
 		quiet("warm-up", WarmUp(0.1, 2)),              // the first tenth takes twice as long

