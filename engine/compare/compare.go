@@ -36,6 +36,7 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 		Paired: len(different) == 0,
 		Scope:  ScopeServers,
 		Margin: sameWithin,
+		bounds: a.SLOs,
 	}
 	runs := slices.Concat(a.runs, b.runs)
 	if len(a.runs) == 1 || len(b.runs) == 1 {

@@ -147,7 +147,7 @@ func TestChange(t *testing.T) {
 	}
 	var sides [2]*Side
 	for i, ttft := range []float64{1, 1.1} {
-		if sides[i], err = ReadSide(slos, write(t, 1200, nil, noisy(uint64(i+5), ttft))); err != nil {
+		if sides[i], err = ReadSide(slos, write(t, 1200, nil, noisy(uint64(i+7), ttft))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -642,12 +642,28 @@ func TestNoTPOT(t *testing.T) {
 	}
 }
 
-// TestEmptyFirst: a side whose first chunks may be no tokens is noted, and decides no gate that they shift.
+// TestEmptyFirst: a side whose first chunks may be no tokens is noted, and decides no gate that they shift, nor one of
+// goodput by a bound on what they shift.
 func TestEmptyFirst(t *testing.T) {
 	of := func(seed uint64) *Side {
 		return sideOfRuns(t, seed, seed+10, seed+20, seed+30)
 	}
 	a, b := of(1), of(2)
+	for bounds, want := range map[string]Answer{"ttft:100s": Undecided, "e2e:100s tpot:100s": Undecided, "e2e:100s": Passed} {
+		of := func(seed uint64) *Side {
+			bounded := sideOfRuns(t, seed, seed+10, seed+20)
+			return must.Have(ReadSide(must.Have(metrics.ParseSLOs(bounds))(t), bounded.runs[0].dir, bounded.runs[1].dir, bounded.runs[2].dir))(t)
+		}
+		r := compared(t, of(1), of(2))
+		gate := must.Have(ParseGate("goodput:-5%"))(t)
+		if answer, words := r.Judge(gate); answer != Passed {
+			t.Errorf("%s without: %s", bounds, words)
+		}
+		r.emptyFirst = &metrics.Reason{Code: metrics.EmptyFirst}
+		if answer, words := r.Judge(gate); answer != want {
+			t.Errorf("%s: %s", bounds, words)
+		}
+	}
 	empty := metrics.Reason{Code: metrics.EmptyFirst, Grade: metrics.Limited, What: "TTFT and TTFO may be too short, and TPOT too long"}
 	b.runs[3].summary.Verdict.Reasons = []metrics.Reason{empty}
 	for text, want := range map[string]Answer{

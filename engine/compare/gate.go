@@ -103,9 +103,8 @@ func (r *Result) Judge(g Gate) (answer Answer, words string) {
 		worst = -*m.Low
 		limit = -g.Limit
 	}
-	latency, _, _ := strings.Cut(g.Metric, ".")
 	switch {
-	case r.emptyFirst != nil && r.emptyFirst.Code.Shifts(latency) != 0:
+	case r.shifted(g.Metric):
 		return Undecided, words + "; " + r.emptyFirst.What
 	case r.Scope != ScopeServers:
 		return Undecided, words + unknownSpread
@@ -126,6 +125,18 @@ func (r *Result) Judge(g Gate) (answer Answer, words string) {
 		return Undecided, words + fmt.Sprintf("; %d runs a side would tell more", fewestRuns)
 	}
 	return Undecided, words + "; " + m.decides(g.Limit, runs)
+}
+
+// shifted reports whether a number may in truth be another one, since first chunks have no text.
+func (r *Result) shifted(name string) bool {
+	latency, _, _ := strings.Cut(name, ".")
+	shifts := func(latency string) bool {
+		return r.emptyFirst != nil && r.emptyFirst.Code.Shifts(latency) != 0
+	}
+	bounded := func(o metrics.SLO) bool {
+		return shifts(metrics.Latencies()[o.Latency].Key)
+	}
+	return shifts(latency) || name == "goodput" && slices.ContainsFunc(r.bounds, bounded)
 }
 
 // unknownSpread is said of sides of which one has a single run.

@@ -30,6 +30,7 @@ type Result struct {
 	ofAll      []string        // owners of all requests, such as class=gold
 	leftOut    []string        // owners that Owners does not have for the many that there are
 	emptyFirst *metrics.Reason // why latencies of a run may be others; nil if none has it
+	bounds     []metrics.SLO   // of goodput
 }
 
 // Identity names a side and the workload that it was sent.

@@ -318,8 +318,8 @@ func objective(s *metrics.Summary, unsafe []metrics.Unsafe, text, name, op strin
 	return o
 }
 
-// doubt makes an objective undecided if its latency may have been measured too short, or too long, and that can change
-// whether it is met. atMost: its limit is the most that name may be.
+// doubt makes an objective undecided if its number may in truth be more, or less, than was measured, and that can
+// change whether it is met. A longer latency makes goodput less. atMost: its limit is the most that name may be.
 func doubt(o *metrics.Objective, s *metrics.Summary, name string, atMost bool) {
 	reason := emptyFirst(s)
 	if reason == nil || o.Value == nil || o.Needed > 0 {
@@ -327,8 +327,16 @@ func doubt(o *metrics.Objective, s *metrics.Summary, name string, atMost bool) {
 	}
 	latency, _, _ := strings.Cut(name, ".")
 	shift := reason.Code.Shifts(latency)
-	longer := shift > 0 // in truth
-	if shift != 0 && o.Met == (longer == atMost) {
+	more := shift > 0
+	less := shift < 0
+	if name == goodput {
+		for latency := range s.Goodput.Missed {
+			shift = reason.Code.Shifts(latency)
+			more = more || shift < 0
+			less = less || shift > 0
+		}
+	}
+	if o.Met == atMost && more || o.Met != atMost && less {
 		o.Met = false
 		o.Doubt = reason.What
 	}

@@ -226,18 +226,28 @@ func TestRequireOfFewRequests(t *testing.T) {
 	}
 }
 
-// TestRequireOfEmptyFirst: where first chunks may be no tokens, TTFT may be longer than measured, and TPOT shorter. An
-// objective that this can change is undecided, and no other.
+// TestRequireOfEmptyFirst: where first chunks may be no tokens, TTFT may be longer than measured, and TPOT shorter, so
+// that fewer or more requests keep bounds on them. An objective that this can change is undecided, and no other.
 func TestRequireOfEmptyFirst(t *testing.T) {
 	const why = ", and TTFT and TTFO may be too short, and TPOT too long"
 	for text, want := range map[string]string{
 		"ttft.p99<500ms": "unknown: 199.0 ms" + why, "ttft.p99<100ms": "missed", "ttft.p99>500ms": "unknown: 199.0 ms" + why,
 		"ttft.p99>100ms": "met", "ttfo.mean<2s": "unknown: 1.155 s" + why, "ttft_planned.p50<1s": "unknown: 550.0 ms" + why,
 		"tpot.p99<500ms": "met", "tpot.p99<100ms": "unknown: 299.0 ms" + why, "e2e.p99<1s": "met", "e2e.p99<100ms": "missed",
+		// of bounds on TTFT, on TPOT, on both and on E2E
+		"ttft goodput>=90%": "unknown: 95 %" + why, "ttft goodput>=99%": "missed", "ttft goodput<=99%": "met", "ttft goodput<=90%": "unknown: 95 %" + why,
+		"tpot goodput>=90%": "met", "tpot goodput>=99%": "unknown: 95 %" + why, "ttft tpot goodput>=90%": "unknown: 95 %" + why,
+		"ttft tpot goodput>=99%": "unknown: 95 %" + why, "e2e goodput>=90%": "met", "e2e goodput>=99%": "missed",
 	} {
+		bounds := strings.Fields(text)
+		text := bounds[len(bounds)-1]
 		for _, empty := range []int64{0, 870} {
 			s := measuredRun()
 			s.Tokens.EmptyFirst = empty
+			s.Goodput = &metrics.Goodput{Share: new(0.95), Missed: map[string]int64{}}
+			for _, latency := range bounds[:len(bounds)-1] {
+				s.Goodput.Missed[latency] = 40
+			}
 			s.Limits.Require = []string{text}
 			v := Judge(s)
 			o := v.Objectives[0]
