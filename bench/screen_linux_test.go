@@ -104,10 +104,7 @@ func TestScreen(t *testing.T) {
 			}
 			stop(p)
 			until(t, "it ends", p.ended)
-			until(t, "the terminal is restored", func() bool {
-				all := p.shown.String()
-				return p.state(t) == p.before && strings.LastIndex(all, "\x1b[?25h") > strings.LastIndex(all, "\x1b[?25l")
-			})
+			until(t, "the terminal is restored", func() bool { return p.state(t) == p.before })
 			if name == "SIGKILL" {
 				return
 			}

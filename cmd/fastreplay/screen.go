@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	tea "charm.land/bubbletea/v2"
 	"golang.org/x/sys/unix"
 )
 
@@ -32,63 +31,92 @@ func (t *terminal) watch(v view) (end func()) {
 	if t.mode == progressNone {
 		return func() {}
 	}
+	every, show, leave := 10*time.Second, func() { t.line("%s", v.line()) }, func() {}
 	f, isFile := t.w.(*os.File)
 	if isFile && t.width > 0 && (t.mode == progressAuto || t.mode == progressFull) && os.Getenv("TERM") != "dumb" &&
 		foreground(f) {
-		return t.open(v)
+		every, show, leave = 500*time.Millisecond, func() { t.draw(f, v) }, t.open(v)
 	}
 	stop := make(chan struct{})
-	tick := time.NewTicker(10 * time.Second)
-	var printing sync.WaitGroup
-	printing.Go(func() {
+	tick := time.NewTicker(every)
+	var showing sync.WaitGroup
+	showing.Go(func() {
 		for {
 			select {
 			case <-stop:
 				return
 			case <-tick.C:
-				t.line("%s", v.line())
+				show()
 			}
 		}
 	})
 	return func() {
 		tick.Stop()
 		close(stop)
-		printing.Wait()
+		showing.Wait()
+		leave()
 	}
 }
 
-// open begins a screen: a part of the terminal that changes, below the lines that were printed. It belongs to
-// bubbletea, which draws it in a goroutine of its own. It follows the size of the window, reads the keys and restores
-// the terminal. It catches no signals.
+// open begins a screen: a part of the terminal that changes, below the lines that were printed. end restores the
+// terminal.
 func (t *terminal) open(v view) (end func()) {
-	input, unguard := tea.WithInput(nil), func() {}
-	if v.quit != nil {
-		input, unguard = tea.WithInput(os.Stdin), guard(os.Stdin)
+	restore := func() {}
+	if before, err := unix.IoctlGetTermios(int(os.Stdin.Fd()), getModes); err == nil && v.quit != nil {
+		unguard := guard(os.Stdin)
+		restore = func() {
+			_ = unix.IoctlSetTermios(int(os.Stdin.Fd()), setModes, before)
+			unguard()
+		}
 	}
-	program, gone := tea.NewProgram(
-		model{view: v}, input, tea.WithOutput(t.w), tea.WithoutSignalHandler(), tea.WithFPS(4),
-	), make(chan struct{})
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.screen = program
-	go func() {
-		defer close(gone)
-		_, _ = program.Run() // a terminal that is gone shows nothing, and the run goes on
-	}()
 	return func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		program.Send(endMessage{})
-		<-gone
-		unguard()
-		t.screen = nil
+		t.replace("")
+		restore()
 		t.measure()
 	}
 }
 
-// guardScript restores the terminal once its standard input ends: modes, cursor, pasting, and what keys send.
-const guardScript = `trap "" INT QUIT TERM HUP TSTP TTOU; cat >/dev/null; ` +
-	`stty "$0" <&3; printf '\r\033[J\033[?25h\033[?2004l\033[<u\033[>4m' >&3`
+// draw reads the keys and draws the screen, in the foreground alone: a process in the background would be stopped.
+func (t *terminal) draw(f *os.File, v view) {
+	if !foreground(f) {
+		return
+	}
+	if v.quit != nil && pressed(os.Stdin) {
+		v.quit()
+	}
+	width, height := size(f)
+	if width == 0 {
+		return
+	}
+	lines := strings.Split(v.screen(width, height), "\n")
+	text := strings.Join(lines[:min(len(lines), height)], "\n")
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.replace(text)
+}
+
+// pressed reports whether q was pressed on a terminal in whose foreground this process runs. It never waits. The modes
+// (no echo, signals as ever) are set for every look: a shell that had stopped this process has set its own. Pasted text
+// and arrows are no key.
+func pressed(tty *os.File) bool {
+	modes, err := unix.IoctlGetTermios(int(tty.Fd()), getModes)
+	if err != nil || !foreground(tty) {
+		return false
+	}
+	modes.Lflag &^= unix.ICANON | unix.ECHO
+	modes.Cc[unix.VMIN], modes.Cc[unix.VTIME] = 0, 0
+	if unix.IoctlSetTermios(int(tty.Fd()), setModes, modes) != nil {
+		return false
+	}
+	var typed [256]byte
+	n, _ := unix.Read(int(tty.Fd()), typed[:])
+	return n == 1 && (typed[0] == 'q' || typed[0] == 'Q')
+}
+
+// guardScript restores the terminal once its standard input ends.
+const guardScript = `trap "" INT QUIT TERM HUP TSTP TTOU; cat >/dev/null; stty "$0" <&3; printf '\r\033[J' >&3`
 
 // guard starts a shell that restores the terminal if this process ends without doing so, because a goroutine panics or
 // it is killed. If there is no shell, there is no guard.
@@ -108,59 +136,6 @@ func guard(tty *os.File) (end func()) {
 		_ = shell.Wait()
 	}
 }
-
-// model is the screen as bubbletea has it.
-type model struct {
-	view
-	width, height int
-	text          string
-}
-
-// endMessage ends a screen; the time redraws it.
-type endMessage struct{}
-
-func (m model) Init() tea.Cmd {
-	return tea.Tick(500*time.Millisecond, func(now time.Time) tea.Msg { return now })
-}
-
-func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
-	var next tea.Cmd
-	switch msg := msg.(type) {
-	case endMessage:
-		m.text = ""
-		return m, tea.Quit
-	case tea.KeyPressMsg:
-		return m, m.press(msg.String())
-	case tea.WindowSizeMsg:
-		m.width, m.height = msg.Width, msg.Height
-	case time.Time:
-		next = m.Init()
-	default:
-		return m, nil
-	}
-	if m.width > 0 {
-		m.text = m.screen(m.width, m.height)
-	}
-	return m, next
-}
-
-// press does what a key does. The terminal makes no signals of them while bubbletea reads it.
-func (m model) press(key string) tea.Cmd {
-	switch key {
-	case "q", "Q":
-		return func() tea.Msg {
-			m.quit()
-			return nil
-		}
-	case "ctrl+c":
-		_ = unix.Kill(0, unix.SIGINT) // all processes in the foreground get it, as ever
-	case "ctrl+z":
-		return tea.Suspend
-	}
-	return nil
-}
-
-func (m model) View() tea.View { return tea.NewView(m.text) }
 
 // Work implements setup.Observer. It shows a bar and the time left until end is called.
 func (t *terminal) Work(what string, total int64, print func(int64) string) (done *atomic.Int64, end func()) {

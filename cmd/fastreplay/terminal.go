@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 
-	tea "charm.land/bubbletea/v2"
 	"github.com/rivo/uniseg"
 	"golang.org/x/sys/unix"
 
@@ -21,13 +20,13 @@ import (
 type terminal struct {
 	mu      sync.Mutex
 	w       io.Writer
-	width   int          // columns; 0 where w is no terminal
-	height  int          // lines
-	screen  *tea.Program // nil = nothing changes
-	mode    string       // of progress
-	quiet   bool         // only what is asked for, and errors
-	last    string       // the line printed last
-	verbose bool         // details are printed
+	width   int    // columns; 0 where w is no terminal
+	height  int    // lines
+	shown   string // the screen as it was drawn: the lines that change, below all others
+	mode    string // of progress
+	quiet   bool   // only what is asked for, and errors
+	last    string // the line printed last
+	verbose bool   // details are printed
 }
 
 func newTerminal(w io.Writer) *terminal {
@@ -38,11 +37,18 @@ func newTerminal(w io.Writer) *terminal {
 
 func (t *terminal) measure() {
 	if f, ok := t.w.(*os.File); ok {
-		if ws, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil {
-			t.width = max(40, int(ws.Col))
-			t.height = int(ws.Row)
+		if width, height := size(f); width > 0 {
+			t.width, t.height = max(40, width), height
 		}
 	}
+}
+
+// size returns the columns and lines of a terminal, 0 if f is none.
+func size(f *os.File) (width, height int) {
+	if ws, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil {
+		return int(ws.Col), int(ws.Row)
+	}
+	return 0, 0
 }
 
 // line prints a line of its own, unless only errors are wanted.
@@ -98,11 +104,26 @@ func (t *terminal) print(text string) {
 	if t.width > 0 && uniseg.StringWidth(text) > t.width && !strings.Contains(text, "\n") {
 		text = strings.Join(format.Fill(text, t.width), "\n")
 	}
-	if t.screen == nil {
-		fmt.Fprintln(t.w, text)
-	} else {
-		t.screen.Send(tea.Println(text)())
+	screen := t.shown
+	t.replace("")
+	_, _ = fmt.Fprintln(t.w, text)
+	t.replace(screen)
+}
+
+// replace draws text in place of the screen, with the cursor behind it. A line that is too long is cut, not wrapped
+// (DECAWM).
+func (t *terminal) replace(text string) {
+	var b strings.Builder
+	if t.shown != "" {
+		b.WriteString("\r" + strings.Repeat("\x1b[A", strings.Count(t.shown, "\n")) + "\x1b[J")
 	}
+	if text != "" {
+		b.WriteString("\x1b[?7l" + text + "\x1b[?7h")
+	}
+	if b.Len() > 0 {
+		_, _ = io.WriteString(t.w, b.String())
+	}
+	t.shown = text
 }
 
 // Waiting implements setup.Observer. It prints what is waited for, unless that is the line printed last: many requests

@@ -391,3 +391,18 @@ func Right(s string, n int) string {
 
 // Columns is the width of s on a terminal.
 func Columns(s string) int { return uniseg.StringWidth(s) }
+
+// Cut returns s, or of a wider one the beginning and "…" in n columns, between what people see as characters.
+func Cut(s string, n int) string {
+	if Columns(s) <= n {
+		return s
+	}
+	beginning, state := "", -1
+	for {
+		cluster, rest, columns, next := uniseg.FirstGraphemeClusterInString(s, state)
+		if n -= columns; n < 1 {
+			return beginning + "…"
+		}
+		beginning, s, state = beginning+cluster, rest, next
+	}
+}

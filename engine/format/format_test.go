@@ -152,3 +152,25 @@ func TestFill(t *testing.T) {
 		t.Error("0 is left out by some, and by nothing else")
 	}
 }
+
+// TestCut: a text that is too wide ends with "…" in its columns, and no character is cut in two.
+func TestCut(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		n    int
+		want string
+	}{
+		{"gpu1:8000", 9, "gpu1:8000"},
+		{"gpu1:8000", 8, "gpu1:80…"},
+		{"模型服务", 8, "模型服务"},
+		{"模型服务", 7, "模型服…"},
+		{"模型服务", 6, "模型…"}, // a third one would leave no column for the dots
+		{"cafe\u0301s", 5, "cafe\u0301s"},
+		{"cafe\u0301s", 4, "caf…"},
+		{"👩‍👩‍👧 family", 4, "👩‍👩‍👧 …"},
+		{"ab", 1, "…"},
+		{"", 3, ""},
+	} {
+		expect.Equal(t, Cut(c.text, c.n), c.want, "%q in %d columns", c.text, c.n)
+	}
+}

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/charmbracelet/x/ansi"
 	"github.com/rivo/uniseg"
 
 	"github.com/fastreplay/fastreplay/bench/expect"
@@ -106,7 +105,7 @@ func TestScreens(t *testing.T) {
 		s := m.Snapshot(counts)
 		for _, width := range []int{20, 60, 80, 120, 160} {
 			coloured := Screen(s, width, 24)
-			text := ansi.Strip(coloured)
+			text := regexp.MustCompile("\x1b\\[[0-9]*m").ReplaceAllString(coloured, "")
 			fmt.Fprintf(&out, "%s, %d columns:\n%s\n\n", c.name, width, text)
 			for line := range strings.Lines(text) {
 				if n := uniseg.StringWidth(strings.TrimSuffix(line, "\n")); n > width {

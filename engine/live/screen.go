@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/charmbracelet/x/ansi"
-
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/chart"
 	"github.com/fastreplay/fastreplay/engine/format"
@@ -46,9 +44,9 @@ func fit(width int, parts ...part) string {
 	var line []string
 	for _, p := range parts {
 		if len(line) == 0 {
-			p.text = ansi.Truncate(p.text, width, "…")
+			p.text = format.Cut(p.text, width)
 		}
-		n := ansi.StringWidth(p.text)
+		n := format.Columns(p.text)
 		if n > width {
 			break
 		}
@@ -126,8 +124,8 @@ func (s *Snapshot) headline(width int) string {
 	if n := len(s.ReleaseNS); n > 0 {
 		passed += " of " + clock(max(s.NowNS, s.ReleaseNS[n-1]))
 	}
-	room := width - ansi.StringWidth(left.text+passed+keys.text) - 9
-	title := ansi.Truncate(format.Visible(s.Title), max(10, room), "…")
+	room := width - format.Columns(left.text+passed+keys.text) - 9
+	title := format.Cut(format.Visible(s.Title), max(10, room))
 	return fit(width, left, part{text: passed}, keys, part{title, dim})
 }
 
@@ -224,16 +222,23 @@ func (t *Target) name() string {
 func (s *Snapshot) tables(width, height int) []string {
 	sparks := min(20, 6+(width-Wide)/3)
 	left := s.minute(sparks)
-	column := ansi.StringWidth(left[0]) + sparks + 5
+	column := format.Columns(left[0][0].text) + sparks + 5
 	room := max(1, min(8, height-2))
-	for i, row := range s.fleet(width-column, room) {
-		if i == len(left) {
-			left = append(left, "")
+	right := s.fleet(width-column, room)
+	lines := make([]string, max(len(left), len(right)))
+	for i := range lines {
+		gap := column
+		if i < len(left) {
+			for _, p := range left[i] {
+				lines[i] += p.paint()
+				gap -= format.Columns(p.text)
+			}
 		}
-		gap := column - ansi.StringWidth(left[i])
-		left[i] += strings.Repeat(" ", gap) + row
+		if i < len(right) {
+			lines[i] += strings.Repeat(" ", gap) + right[i]
+		}
 	}
-	return left
+	return lines
 }
 
 // tableRow aligns the cells of a row: the first to the left, others to the right.
@@ -245,11 +250,11 @@ func tableRow(widths []int, cells ...string) string {
 	return row
 }
 
-// minute has the percentiles of the last 60 s.
-func (s *Snapshot) minute(sparks int) []string {
+// minute has the percentiles of the last 60 s: in each line numbers, and then a graph.
+func (s *Snapshot) minute(sparks int) [][2]part {
 	widths := []int{13, 10, 10, 10}
 	head := part{tableRow(widths, "last 60 s", "now", "p50", "p99"), dim}
-	lines := []string{head.paint()}
+	lines := [][2]part{{head}}
 	row := func(name string, of *Series, print func(float64) string) {
 		past := spark(of.Past, sparks)
 		past.text = strings.TrimRight("  "+past.text, " ")
@@ -260,7 +265,7 @@ func (s *Snapshot) minute(sparks int) []string {
 			known(of.P50, print),
 			known(of.P99, print),
 		)
-		lines = append(lines, numbers+past.paint())
+		lines = append(lines, [2]part{{text: numbers}, past})
 	}
 	for i, l := range metrics.Latencies() {
 		if l.LiveName != "" && i != metrics.Drift {
@@ -279,8 +284,8 @@ func (s *Snapshot) fleet(width, room int) (lines []string) {
 	widths := []int{0, 8, 7, 10, 6, queueColumns}
 	widths[0] = max(16, min(34, width-8-7-10-6-queueColumns))
 	row := func(style, name string, cells ...string) {
-		cells = slices.Insert(cells, 0, ansi.Truncate(name, widths[0], "…"))
-		text := ansi.Truncate(tableRow(widths, cells...), width, "…")
+		cells = slices.Insert(cells, 0, format.Cut(name, widths[0]))
+		text := format.Cut(tableRow(widths, cells...), width)
 		lines = append(lines, part{text, style}.paint())
 	}
 	row(dim, "target", "ok", "failed", "TTFT p99", "hit", "run/wait    KV")

@@ -1,0 +1,9 @@
+package main
+
+import "golang.org/x/sys/unix"
+
+// How a terminal works, asked and set.
+const (
+	getModes = unix.TCGETS
+	setModes = unix.TCSETS
+)

@@ -1,0 +1,11 @@
+//go:build unix && !linux
+
+package main
+
+import "golang.org/x/sys/unix"
+
+// How a terminal works, asked and set.
+const (
+	getModes = unix.TIOCGETA
+	setModes = unix.TIOCSETA
+)
