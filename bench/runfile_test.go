@@ -22,7 +22,7 @@ func TestRunAgain(t *testing.T) {
 	file := filepath.Join(first.dir, "run.json")
 	expect.Lacks(t, string(readFile(t, file)), "s3cr3t", "a secret")
 	expect.Contains(t, refused(t, "--config", file), "that run sent the header X-Team", "without the header")
-	expect.Contains(t, refused(t, "--config", file, "--header", "X-Team: other"), "give it again with OPENAI_API_KEY or --api-key-file", "without the key")
+	expect.Contains(t, refused(t, "--config", file, "--header", "X-Team: other"), "give it again with OPENAI_API_KEY and --url, or with --api-key-file", "without the key")
 	again := run(t, "--config", file, "--header", "X-Team: other", "--api-key-file", key)
 	want, got := first.summary.Workload.Fingerprint, again.summary.Workload.Fingerprint
 	if want == "" || want != got || !strings.Contains(again.stderr, "the same requests as those of "+file) || len(again.lines) != len(first.lines) {

@@ -28,42 +28,45 @@ type ownFile struct {
 }
 
 // readConfig reads a file of flags: a mapping of their names to values, or to lists of them. Without --config there is
-// none, and a run's directory is its run.json. A run.json or summary.json has the flags of its run, and the fingerprint
-// of what it sent; "" of any other file.
-func readConfig(path string, flags *pflag.FlagSet) (file []compat.Setting, fingerprint string, err error) {
+// none, and a run's directory is its run.json. A run.json or summary.json has the flags of its run, and the own file has
+// the fingerprint of what it sent; nil of any other file.
+func readConfig(path string, flags *pflag.FlagSet) (file []compat.Setting, own *ownFile, err error) {
 	if !flags.Changed("config") {
-		return nil, "", nil
+		return nil, nil, nil
 	}
 	if err := checkNotEmpty("config", path); err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		path = filepath.Join(path, report.PlanName)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, "", fmt.Errorf("--config: %w", err)
+		return nil, nil, fmt.Errorf("--config: %w", err)
 	}
 	var doc yaml.Node
 	in := yaml.NewDecoder(bytes.NewReader(text))
 	switch err := in.Decode(&doc); {
 	case errors.Is(err, io.EOF):
-		return nil, "", nil
+		return nil, nil, nil
 	case err != nil:
-		return nil, "", fmt.Errorf("--config %s: %w", path, err)
+		return nil, nil, fmt.Errorf("--config %s: %w", path, err)
 	case !errors.Is(in.Decode(new(yaml.Node)), io.EOF):
-		return nil, "", fmt.Errorf("--config %s: a second YAML document; want one", path)
+		return nil, nil, fmt.Errorf("--config %s: a second YAML document; want one", path)
 	}
-	root, own := doc.Content[0], ownFile{}
-	if doc.Decode(&own) == nil && own.Run.Options.Kind == yaml.MappingNode {
-		root = &own.Run.Options
-		fingerprint = own.Workload.Fingerprint
+	root, results := doc.Content[0], &ownFile{}
+	switch {
+	case doc.Decode(results) == nil && results.Run.Options.Kind == yaml.MappingNode:
+		root, own = &results.Run.Options, results
+	case slices.Contains([]string{report.PlanName, report.SummaryName}, filepath.Base(path)):
+		return nil, nil, fmt.Errorf("--config %s: it lacks run.options, so it is no file of results", path)
 	}
+	taken := strings.Fields(takenByEachRun)
 	switch {
 	case root.Kind == yaml.ScalarNode && root.Tag == "!!null":
-		return nil, "", nil
+		return nil, nil, nil
 	case root.Kind != yaml.MappingNode:
-		return nil, "", fmt.Errorf(
+		return nil, nil, fmt.Errorf(
 			"%s:%d: want lines such as `rate: 10`, the names of flags without their dashes",
 			path, root.Line,
 		)
@@ -74,21 +77,21 @@ func readConfig(path string, flags *pflag.FlagSet) (file []compat.Setting, finge
 		case pair[0].Kind != yaml.ScalarNode || flags.Lookup(s.Name) == nil ||
 			slices.Contains([]string{"config", "help", "version"}, s.Name):
 			err = fmt.Errorf("unknown key %q%s", s.Name, nearestFlag(flags, s.Name, ""))
-		case s.Name == "at" && root != doc.Content[0]: // a stranger's results must not run commands here
-			err = errors.New("at: results do not have it; give it on the command line")
-		case s.Name == "api-key-file" && root != doc.Content[0]: // nor send any file here to their servers
+		case own != nil && s.Name == "api-key-file": // a stranger's results must not send a file here to their servers
 			continue
+		case own != nil && s.Name != "header" && slices.Contains(taken, s.Name): // nor run commands, or write anywhere
+			err = fmt.Errorf("%s: results do not have it; give it on the command line", s.Name)
 		case slices.ContainsFunc(file, func(o compat.Setting) bool { return o.Name == s.Name }):
 			err = fmt.Errorf("%s stands there twice; give it once, several values as a list", s.Name)
 		default:
 			s.Values, err = configValues(s.Name, pair[1])
 		}
 		if err != nil {
-			return nil, "", fmt.Errorf("%s: %w", s.Place, err)
+			return nil, nil, fmt.Errorf("%s: %w", s.Place, err)
 		}
 		file = append(file, s)
 	}
-	return file, fingerprint, nil
+	return file, own, nil
 }
 
 // configValues reads a value or a list of values.

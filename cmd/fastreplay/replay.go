@@ -66,17 +66,19 @@ func addReplay(cmd *cobra.Command, profile bool) *cobra.Command {
 
 // translate sets the options to what the flags mean: ours, other tools', and those of a file.
 func (o *options) translate(args []string) error {
-	file, fingerprint, err := readConfig(o.config, o.line.Flags)
+	file, own, err := readConfig(o.config, o.line.Flags)
 	if err == nil {
-		o.Again = setup.Again{
-			File:        o.config,
-			Headers:     unmask(file),
-			Fingerprint: fingerprint,
-		}
+		o.Again = setup.Again{File: o.config, Headers: unmask(file)}
 		err = o.line.Translate(file, len(args) > 0)
 	}
 	if err != nil {
 		return err
+	}
+	if own != nil {
+		ofFile := func(flag string) bool { return slices.Contains(o.line.FromFile, flag) }
+		asURL := ofFile("endpoint") && o.Endpoint == ""
+		o.Again.Fingerprint = own.Workload.Fingerprint
+		o.Again.Strangers = ofFile("url") || ofFile("targets") || asURL
 	}
 	if slices.Contains(o.line.FromFile, "trace") && slices.Contains(o.Traces, "-") {
 		return fmt.Errorf(

@@ -74,9 +74,10 @@ func TestMaskedFlags(t *testing.T) {
 		"api-key-file": "/etc/hostname"}) // which a stranger's results must not send to their servers
 	for _, c := range []struct{ line, key, want string }{
 		{"", "", `--config ` + file + `: that run sent the header X-Team, and no file of results has its value; give it again with --header "X-Team: …"`},
-		{"-H X-Team:a", "", "give it again with OPENAI_API_KEY or --api-key-file"},
+		{"-H X-Team:a", "", "give it again with OPENAI_API_KEY and --url, or with --api-key-file"},
 		{"-H X-Team:a --api-key k", "", ""},
-		{"-H x-team:a", "k", ""},
+		{"-H x-team:a", "k", "give it again with OPENAI_API_KEY and --url"},
+		{"-H x-team:a --url 127.0.0.1:1", "k", ""},
 	} {
 		t.Setenv("OPENAI_API_KEY", c.key)
 		args := append([]string{"../../bench/samples/azure.csv", "--config", file, "--dry-run", "--json"}, strings.Fields(c.line)...)
@@ -102,6 +103,61 @@ func TestMaskedFlags(t *testing.T) {
 	for line, refused := range map[string]bool{"": true, "--url h:1/?key=again": false} {
 		if _, _, err := typed(append([]string{"--config", masked}, strings.Fields(line)...)...); err != nil != refused {
 			t.Errorf("%q: %v", line, err)
+		}
+	}
+}
+
+// TestKeyOfTheEnvironment: a server that only results name does not get it, and the run says so. Those of the command
+// line and of a file of flags do.
+func TestKeyOfTheEnvironment(t *testing.T) {
+	targets := filepath.Join(t.TempDir(), "targets")
+	must.Do(t, os.WriteFile(targets, []byte("127.0.0.1:1\n"), 0o600))
+	of := func(flags map[string]any) string { return runFile(t, flags) }
+	url, host := of(map[string]any{"url": []string{"127.0.0.1:1"}}), of(map[string]any{"host": "127.0.0.1", "port": 1})
+	for _, c := range []struct {
+		line string
+		sent bool
+	}{
+		{"--url 127.0.0.1:1", true},
+		{"--config " + url, false},
+		{"--config " + filepath.Dir(url), false},
+		{"--config " + host, false},
+		{"--config " + of(map[string]any{"endpoint": "http://127.0.0.1:1/v1/chat/completions"}), false},
+		{"--config " + of(map[string]any{"targets": targets}), false},
+		{"--url 127.0.0.1:1 --config " + of(map[string]any{"targets": targets}), false},
+		{"--config " + of(map[string]any{"targets": "dns:127.0.0.1:1", "route": "least-inflight"}), false},
+		{"--url 127.0.0.1:1 --config " + url, true},
+		{"--host 127.0.0.1 --port 1 --config " + url, true},
+		{"--url 127.0.0.1:1 --config " + of(map[string]any{"endpoint": "/v1/completions"}), true},
+		{"--config " + configFile(t, "url: 127.0.0.1:1\n"), true}, // which may run commands, too
+	} {
+		t.Setenv("OPENAI_API_KEY", "s3cr3t-key")
+		var out, errs strings.Builder
+		args := append([]string{"../../bench/samples/azure.csv", "--no-probe", "--dry-run"}, strings.Fields(c.line)...)
+		expect.Equal(t, run(t.Context(), args, stdio{strings.NewReader(""), &out, &errs}), exitOK, "%s: %s", c.line, &errs)
+		said := errs.String()
+		o, _, err := typed(args...)
+		must.Do(t, err, c.line)
+		hidden := !strings.Contains(o.Hide()("s3cr3t-key"), "s3cr3t")
+		expect.Equal(t, hidden, c.sent, "%s: the key is among what is sent", c.line)
+		expect.Equal(t, strings.Contains(said, "the key in OPENAI_API_KEY is not sent"), !c.sent, "%s: %s", c.line, said)
+	}
+}
+
+// TestResultsSetNoMore: files of results set what runs write there, so that no stranger's runs a command or writes here.
+func TestResultsSetNoMore(t *testing.T) {
+	plain := filepath.Join(t.TempDir(), report.PlanName)
+	must.Do(t, os.WriteFile(plain, []byte(`{"at": ["1s=touch /tmp/x"], "url": ["127.0.0.1:1"]}`), 0o600))
+	for path, want := range map[string]string{
+		plain:               "it lacks run.options",
+		filepath.Dir(plain): "it lacks run.options",
+		runFile(t, map[string]any{"at": []string{"1s=true"}}): "at: results do not have it",
+		runFile(t, map[string]any{"output": "/tmp/x"}):        "output: results do not have it",
+		runFile(t, map[string]any{"api-key": "k"}):            "api-key: results do not have it",
+	} {
+		_, _, err := typed("/x", "--config", path)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", path, err, want)
 		}
 	}
 }

@@ -104,8 +104,7 @@ func (p *Prepared) byOwner(all workload.Owned) (owned []workload.Owned, err erro
 			own.Headers = append(own.Headers, filled)
 		}
 		for _, h := range rowHeaders(owner) {
-			given := func(g http1.Header) bool { return strings.EqualFold(g.Name, h.Name) }
-			if !slices.ContainsFunc(p.secrets, given) {
+			if !hasHeader(p.secrets, h.Name) {
 				own.Headers = append(own.Headers, h)
 			}
 		}

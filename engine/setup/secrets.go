@@ -24,7 +24,6 @@ func (o *Options) secretHeaders() ([]http1.Header, error) {
 		"Accept",
 		"User-Agent",
 	}
-	authorized := false
 	for _, text := range o.Headers {
 		name, value, _ := strings.Cut(text, ":")
 		h := http1.Header{Name: strings.TrimSpace(name), Value: strings.TrimSpace(value)}
@@ -34,10 +33,10 @@ func (o *Options) secretHeaders() ([]http1.Header, error) {
 		if slices.ContainsFunc(own, func(name string) bool { return strings.EqualFold(name, h.Name) }) {
 			return nil, fmt.Errorf("--header %s: fastreplay sets this header itself", h.Name)
 		}
-		authorized = authorized || strings.EqualFold(h.Name, "Authorization") || strings.EqualFold(h.Name, "x-api-key")
 		headers = append(headers, h)
 	}
 	h, err := o.keyHeader()
+	authorized := hasHeader(headers, "Authorization") || hasHeader(headers, "x-api-key")
 	if err != nil || h.Value == "" || authorized {
 		return headers, err
 	}
@@ -57,17 +56,34 @@ func (o *Options) keyHeader() (http1.Header, error) {
 	if err != nil {
 		return bearer, err
 	}
-	if key == "" && len(o.URLs) > 0 { // the embedded mock needs none
-		own := o.traits.Key
-		if key = strings.TrimSpace(os.Getenv(own.Env)); key != "" {
-			return http1.Header{Name: own.Header, Value: key}, nil
-		}
-		key = strings.TrimSpace(os.Getenv("OPENAI_API_KEY"))
-	}
-	if key != "" {
+	switch {
+	case key != "":
 		bearer.Value = "Bearer " + key
+	case len(o.URLs) > 0 && !o.Again.Strangers: // the embedded mock needs none
+		_, bearer = o.environmentKey()
 	}
 	return bearer, nil
+}
+
+// environmentKey returns the header that carries the key of the environment, and the name of its variable; "" if there
+// is none.
+func (o *Options) environmentKey() (name string, h http1.Header) {
+	own := o.traits.Key
+	if key := strings.TrimSpace(os.Getenv(own.Env)); key != "" {
+		return own.Env, http1.Header{Name: own.Header, Value: key}
+	}
+	if key := strings.TrimSpace(os.Getenv(openAIKey)); key != "" {
+		return openAIKey, http1.Header{Name: "Authorization", Value: "Bearer " + key}
+	}
+	return "", h
+}
+
+// openAIKey is the variable of the environment that has the key, if an API has none of its own.
+const openAIKey = "OPENAI_API_KEY"
+
+// hasHeader reports whether a header is among others, in any case.
+func hasHeader(headers []http1.Header, name string) bool {
+	return slices.ContainsFunc(headers, func(h http1.Header) bool { return strings.EqualFold(h.Name, name) })
 }
 
 // ReadKey returns the key in the file of --api-key-file; "" where none is given.
@@ -108,12 +124,12 @@ func (o *Options) redactor(headers []http1.Header, queries ...string) *redact.Re
 // check refuses a run of which a header is masked, and not among those that are given.
 func (a *Again) check(secrets []http1.Header) error {
 	for _, name := range a.Headers {
-		if slices.ContainsFunc(secrets, func(h http1.Header) bool { return strings.EqualFold(h.Name, name) }) {
+		if hasHeader(secrets, name) {
 			continue
 		}
 		how := fmt.Sprintf("--header \"%s: …\"", name)
 		if strings.EqualFold(name, "Authorization") {
-			how = "OPENAI_API_KEY or --api-key-file"
+			how = openAIKey + " and --url, or with --api-key-file"
 		}
 		return fmt.Errorf(
 			"--config %s: that run sent the header %s, and no file of results has its value; give it again with %s",

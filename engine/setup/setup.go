@@ -118,6 +118,7 @@ type Again struct {
 	File        string
 	Headers     []string // names of headers whose values the file does not have
 	Fingerprint string   // of its requests; "" = unknown
+	Strangers   bool     // results alone name the servers: no key of the environment goes to them
 }
 
 // Defaults returns options of which only Traces must be set.

@@ -179,6 +179,10 @@ func (p *Prepared) findTarget(ctx context.Context) error {
 		LeastOutput:    api.LeastOutput(o.API, o.Extra),
 		RunOutput:      int(p.Trace.OutputTokens[0]),
 	}
+	if name, h := o.environmentKey(); o.Again.Strangers && name != "" && !hasHeader(p.secrets, h.Name) {
+		p.note("key_kept", "the key in %s is not sent: only %s names the servers; --url or --api-key-file sends it",
+			name, o.Again.File)
+	}
 	if o.DryRun {
 		p.line("dry run: no server is asked and nothing is sent")
 		return nil
