@@ -224,7 +224,7 @@ func (p *response) onEvents(body []byte, nowNS int64) error {
 
 func (p *response) onEvent(data []byte, nowNS int64) error {
 	d := &p.delta
-	if err := p.backend.ParseEvent(data, d); err != nil {
+	if err := p.parseEvent(data); err != nil {
 		return err
 	}
 	if p.slackNS > 0 && p.rec.LastTokenNS == nowNS {
@@ -243,6 +243,16 @@ func (p *response) onEvent(data []byte, nowNS int64) error {
 	p.onDelta(d)
 	p.names.in(data, d, p.rec)
 	return p.endless()
+}
+
+// parseEvent fills the delta from an event. One that the stream calls an error is one, whatever it says.
+func (p *response) parseEvent(data []byte) error {
+	err := p.backend.ParseEvent(data, &p.delta)
+	if p.events.Failed() {
+		p.delta.Fail(data)
+		return nil
+	}
+	return err
 }
 
 // endless refuses an answer that goes on far beyond what was asked. Its chunks may have more than a token, and several
@@ -599,7 +609,7 @@ func (p *response) takeServerError() bool {
 		p.rec.Outcome, p.rec.Error = record.HTTPError, p.serverMessage(p.backend.ParseBody(p.whole, &p.delta))
 		return true
 	case p.form == eventStream:
-		if data, ok := p.events.Finish(); ok && p.backend.ParseEvent(data, &p.delta) == nil && p.delta.IsError {
+		if data, ok := p.events.Finish(); ok && p.parseEvent(data) == nil && p.delta.IsError {
 			p.onDelta(&p.delta) // without the blank line after it
 		}
 	case len(p.whole) > 0 && p.backend.ParseBody(p.whole, &p.delta) == nil && p.delta.IsError:

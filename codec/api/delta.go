@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 
 	"github.com/fastreplay/fastreplay/codec/json"
 )
@@ -81,6 +82,14 @@ func (d *Delta) Reset() {
 	d.Error = nil
 	d.Instance = nil
 	d.Model = nil
+}
+
+// Fail makes it an error, whatever the event's data says from which it was filled: the stream calls the event one.
+func (d *Delta) Fail(data []byte) {
+	message := cmp.Or(string(d.Error), string(Field(data, []string{"message"})), string(data))
+	d.Reset()
+	d.IsError = true
+	d.Error = []byte(message)
 }
 
 // HasUsage reports whether the server sent a count of its own.

@@ -1,7 +1,7 @@
 // Package sse scans server-sent events (text/event-stream, WHATWG HTML §9.2.6).
 //
 // It owns lines, fields and the end of an event, and returns the data of each. It does not own the meaning of the data,
-// and ignores event types, ids and retry times: no LLM server gives them one.
+// and ignores ids, retry times and all types of events but "error": LLM servers give the others no meaning.
 //
 // A [Scanner] belongs to one goroutine at a time. It copies an event only if a read cut it in two or if it has several
 // data lines, into buffers that it keeps. An event that lies whole in the input is returned in place.
@@ -61,6 +61,7 @@ type Scanner struct {
 	lines  int    // data lines of the event so far
 	begun  bool   // the first line is over, and with it any byte order mark
 	skipLF bool   // the last line ended in CR: an LF now belongs to it
+	failed bool   // the event is of the type "error"
 	sent   bool   // the event was returned: forget it at the next call
 	err    error
 	less   int // what the limit is below MaxEventBytes, in tests
@@ -76,11 +77,15 @@ func (s *Scanner) Reset() {
 	}
 }
 
-// Next consumes bytes of p up to the end of the first event that has data. It returns that data (never nil, perhaps
-// empty) and the number of bytes consumed. The data is valid until the next call and while p is unchanged. Where ok is
+// Failed reports whether the event that Next or Finish has just returned is of the type "error".
+func (s *Scanner) Failed() bool { return s.failed }
+
+// Next consumes bytes of p up to the end of the first event that has data or is an error. It returns that data, perhaps
+// empty, and the number of bytes consumed. The data is valid until the next call and while p is unchanged. Where ok is
 // false, p is used up: call again with what follows it. An error is final.
 func (s *Scanner) Next(p []byte) (data []byte, n int, ok bool, err error) {
 	if s.sent {
+		s.failed = false
 		if !s.skipLF { // with CR line ends, usual would search all of p for an LF at each event
 			if data, n = s.usual(p); n > 0 {
 				return data, n, true, nil
@@ -144,7 +149,7 @@ func (s *Scanner) Finish() (data []byte, ok bool) {
 	if len(s.line) > 0 && s.err == nil {
 		s.onLine(s.whole(nil))
 	}
-	if s.lines == 0 || s.err != nil {
+	if s.lines == 0 && !s.failed || s.err != nil {
 		return nil, false
 	}
 	return s.dispatch(), true
@@ -167,18 +172,20 @@ func (s *Scanner) whole(rest []byte) []byte {
 // onLine takes one line without its end and reports whether it ended an event that has data.
 func (s *Scanner) onLine(line []byte) bool {
 	if len(line) == 0 {
-		return s.lines > 0
+		return s.lines > 0 || s.failed
 	}
 	s.allow(len(line))
-	if value, ok := dataValue(line); ok {
+	if value, ok := fieldValue(line, "data"); ok {
 		s.add(value)
+	} else if value, ok := fieldValue(line, "event"); ok {
+		s.failed = string(value) == "error"
 	}
 	return false
 }
 
-// dataValue returns the value of a data field.
-func dataValue(line []byte) (value []byte, ok bool) {
-	value, ok = bytes.CutPrefix(line, []byte("data"))
+// fieldValue returns the value of a field.
+func fieldValue(line []byte, name string) (value []byte, ok bool) {
+	value, ok = bytes.CutPrefix(line, []byte(name))
 	if !ok || len(value) == 0 {
 		return value, ok
 	}
@@ -226,7 +233,7 @@ func (s *Scanner) dispatch() []byte {
 }
 
 func (s *Scanner) forget() {
-	s.sent, s.one, s.joined, s.lines = false, nil, s.joined[:0], 0
+	s.sent, s.failed, s.one, s.joined, s.lines = false, false, nil, s.joined[:0], 0
 }
 
 func (s *Scanner) limit() int { return MaxEventBytes - s.less }

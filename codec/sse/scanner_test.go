@@ -27,14 +27,22 @@ func feed(s *Scanner, parts ...string) (events []string, last string, hasLast bo
 				}
 				break
 			}
-			events = append(events, string(data))
+			events = append(events, called(s)+string(data))
 		}
 		for i := range buf { // the next read overwrites the buffer
 			buf[i] = '#'
 		}
 	}
 	data, ok := s.Finish()
-	return events, string(data), ok, nil
+	return events, called(s) + string(data), ok, nil
+}
+
+// called is what stands before the data of an event called an error.
+func called(s *Scanner) string {
+	if s.Failed() {
+		return "error: "
+	}
+	return ""
 }
 
 // naive reads the standard (WHATWG HTML §9.2.6) line by line.
@@ -44,20 +52,27 @@ func naive(stream string) (events []string, last string, hasLast bool) {
 	stream = strings.ReplaceAll(stream, "\r", "\n")
 	lines := strings.Split(stream, "\n") // what follows the last line end is a line that nothing ended
 	var data []string
+	kind := ""
 	for i, line := range lines {
 		if line == "" && i < len(lines)-1 {
-			if len(data) > 0 {
-				events = append(events, strings.Join(data, "\n"))
+			if len(data) > 0 || kind != "" {
+				events = append(events, kind+strings.Join(data, "\n"))
 			}
-			data = nil
+			data, kind = nil, ""
 			continue
 		}
 		field, value, _ := strings.Cut(line, ":")
-		if field == "data" {
-			data = append(data, strings.TrimPrefix(value, " "))
+		value = strings.TrimPrefix(value, " ")
+		switch {
+		case field == "data":
+			data = append(data, value)
+		case field == "event" && value == "error":
+			kind = "error: "
+		case field == "event":
+			kind = ""
 		}
 	}
-	return events, strings.Join(data, "\n"), len(data) > 0
+	return events, kind + strings.Join(data, "\n"), len(data) > 0 || kind != ""
 }
 
 var streams = []struct {
@@ -88,6 +103,9 @@ var streams = []struct {
 	{"cut in a field name", "data: a\n\ndat", []string{"a"}, "", false},
 	{"the specification's", "data\n\ndata\ndata\n\ndata:", []string{"", "\n"}, "", true},
 	{"nothing", "", nil, "", false},
+	{"errors", "event: error\ndata: a\n\ndata: b\n\nevent:error\n\ndata: c\nevent: error\n\ndata: d\n\n", []string{"error: a", "b", "error: ", "error: c", "d"}, "", false},
+	{"named twice", "event: error\nevent: x\ndata: a\n\nevent: x\r\nevent: error\r\ndata: b\r\n\r\n", []string{"a", "error: b"}, "", false},
+	{"an error at the end", "data: a\n\nevent: error\n: b", []string{"a"}, "error: ", true},
 	{"NUL and other bytes", "data: \x00\xff\n\n", []string{"\x00\xff"}, "", false},
 }
 

@@ -250,7 +250,10 @@ func parseAnswer(backend api.Backend, answer []byte, d *api.Delta) error {
 			data, ok = events.Finish()
 		}
 		if err == nil && ok {
-			err = backend.ParseEvent(data, d)
+			if err = backend.ParseEvent(data, d); events.Failed() {
+				d.Fail(data)
+				err = nil
+			}
 		}
 		if err != nil || ok && d.IsError {
 			return err
