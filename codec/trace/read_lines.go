@@ -103,7 +103,7 @@ func (l *loader) readDocument(r io.Reader, f *formats.Format) error {
 	text, err := io.ReadAll(io.LimitReader(r, maxDocument+1))
 	switch {
 	case err != nil:
-		return fmt.Errorf("%s: reading: %w; the file is damaged or cut short", l.name, err)
+		return unreadable(l.name, err)
 	case len(text) > maxDocument:
 		return refuse(l.name, fmt.Sprintf("the document is larger than %d GiB", maxDocument>>30),
 			"split it, or write it as JSONL")

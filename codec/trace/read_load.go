@@ -58,7 +58,8 @@ type loader struct {
 	format  *formats.Format   // of all files; nil = not known yet
 	layout  *rows.Layout      // of all files
 	files   []fileStart
-	name    string // of the file being read, then of all
+	packed  *countedReader // the file being read
+	name    string         // of that file, then of all
 	input   input
 	withIDs int // rows that have block ids
 	nested  []*formats.Nested
@@ -157,11 +158,14 @@ func (l *loader) readAll(lines *lineReader) error {
 			})
 			continue
 		case err != nil:
-			return fmt.Errorf("%s:%d: reading: %w; the file is damaged or cut short", l.name, lines.line+1, err)
+			return unreadable(fmt.Sprintf("%s:%d", l.name, lines.line+1), err)
 		case len(bytes.TrimSpace(text)) == 0:
 			continue
 		case lines.line >= math.MaxInt32 || l.FileRows >= math.MaxInt32:
 			return fmt.Errorf("%s: more than %d lines; split the trace", l.name, math.MaxInt32)
+		case lines.line > mostRows && int64(lines.line) > rowsOfAByte*l.packed.n.Load():
+			return fmt.Errorf("%s: more than %d rows, and over %d in a byte of the packed file, as no trace has; if you "+
+				"trust it, unpack it first", l.name, mostRows, rowsOfAByte)
 		}
 		if l.input.format != nil {
 			err = l.takeLine(text, lines.line)

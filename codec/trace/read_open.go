@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -86,12 +87,13 @@ func Read(r io.Reader, name string, o Options) (*Trace, error) {
 
 // read reads the file that was begun, packed or not.
 func (l *loader) read(r io.Reader) error {
-	plain, closePlain, err := decompress(r, l.name)
+	l.packed = &countedReader{Reader: r}
+	plain, closePlain, err := decompress(l.packed, l.name)
 	if err != nil {
 		return err
 	}
 	defer closePlain()
-	in := bufio.NewReaderSize(plain, lineBuffer)
+	in := bufio.NewReaderSize(&boundedText{Reader: plain, packed: l.packed}, lineBuffer)
 	head, err := in.Peek(headBytes)
 	if err != nil && err != io.EOF {
 		head = nil // reading on returns the error too, with the line
@@ -101,6 +103,54 @@ func (l *loader) read(r io.Reader) error {
 		return l.readDocument(in, f)
 	}
 	return l.readAll(newLineReader(in))
+}
+
+// What a packed file may become beyond mostRows and mostText, so that no small file of a stranger fills the memory. Most
+// rows a byte have Azure's 27M, about 0.2, and most text a byte has Weka's trace, 230.
+const (
+	mostRows    = 1 << 20
+	rowsOfAByte = 4
+	mostText    = 1 << 30
+	textOfAByte = 4096
+)
+
+// errBomb is a packed file of more text than that.
+var errBomb = fmt.Errorf("the text is over 1 GiB and over %d times the packed file, as no trace is; if you trust it, "+
+	"unpack it first", textOfAByte)
+
+// countedReader counts what is read. Decompressors read ahead in goroutines of their own.
+type countedReader struct {
+	io.Reader
+	n atomic.Int64
+}
+
+func (c *countedReader) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.n.Add(int64(n))
+	return n, err
+}
+
+// boundedText ends the text of a packed file with errBomb.
+type boundedText struct {
+	io.Reader
+	packed *countedReader
+	n      int64
+}
+
+func (b *boundedText) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if b.n += int64(n); b.n > mostText && b.n > textOfAByte*b.packed.n.Load() {
+		return 0, errBomb
+	}
+	return n, err
+}
+
+// unreadable says why reading ended.
+func unreadable(place string, err error) error {
+	if errors.Is(err, errBomb) {
+		return fmt.Errorf("%s: %w", place, err)
+	}
+	return fmt.Errorf("%s: reading: %w; the file is damaged or cut short", place, err)
 }
 
 // decompress unpacks r if its first bytes are those of a compressed file.

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -153,6 +155,40 @@ func TestCompressed(t *testing.T) {
 		}
 		sameTrace(t, tr, plain)
 	}
+}
+
+// TestPackedBombs: small packed files that would fill the memory are refused, those of repeated rows are not.
+func TestPackedBombs(t *testing.T) {
+	const row = `{"timestamp":0,"input_length":1,"output_length":1}` + "\n"
+	packed := func(rows int) *bytes.Buffer {
+		var file bytes.Buffer
+		z := must.Have(zstd.NewWriter(&file, zstd.WithEncoderConcurrency(1)))(t)
+		must.Have(io.WriteString(z, strings.Repeat(row, rows)))(t)
+		must.Do(t, z.Close())
+		return &file
+	}
+	_, err := Read(packed(mostRows+1), "t", Options{})
+	expect.Equal(t, fmt.Sprint(err), "t: more than 1048576 rows, and over 4 in a byte of the packed file, as no trace has; if you trust it, unpack it first", "many rows")
+	tr := must.Have(Read(packed(100_000), "t", Options{}))(t)
+	expect.Equal(t, tr.Len(), 100_000, "repeated rows")
+	for _, file := range []int64{1 << 10, 1 << 20} {
+		b := &boundedText{Reader: io.LimitReader(zeros{}, mostText+1), packed: &countedReader{}}
+		b.packed.n.Store(file)
+		n, err := io.Copy(io.Discard, b)
+		if bomb := file < mostText/textOfAByte; bomb != errors.Is(err, errBomb) || n > mostText+1 {
+			t.Errorf("%d bytes of text in %d: %v", n, file, err)
+		}
+		text := unreadable("t:7", errBomb).Error()
+		expect.Equal(t, strings.Contains(text, "damaged"), false, "%s", text)
+	}
+}
+
+// zeros never ends.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
 }
 
 func TestOpenErrors(t *testing.T) {
