@@ -28,8 +28,8 @@ type ownFile struct {
 }
 
 // readConfig reads a file of flags: a mapping of their names to values, or to lists of them. Without --config there is
-// none, and a run's directory is its run.json. A run.json or summary.json has the flags of its run, and the own file has
-// the fingerprint of what it sent; nil of any other file.
+// none, and a run's directory is its run.json. A run.json or summary.json has the flags of its run, and own has the
+// fingerprint of what it sent; nil of any other file.
 func readConfig(path string, flags *pflag.FlagSet) (file []compat.Setting, own *ownFile, err error) {
 	if !flags.Changed("config") {
 		return nil, nil, nil

@@ -164,8 +164,8 @@ func (l *loader) readAll(lines *lineReader) error {
 		case lines.line >= math.MaxInt32 || l.FileRows >= math.MaxInt32:
 			return fmt.Errorf("%s: more than %d lines; split the trace", l.name, math.MaxInt32)
 		case lines.line > mostRows && int64(lines.line) > rowsOfAByte*l.packed.n.Load():
-			return fmt.Errorf("%s: more than %d rows, and over %d in a byte of the packed file, as no trace has; if you "+
-				"trust it, unpack it first", l.name, mostRows, rowsOfAByte)
+			return fmt.Errorf("%s: more than %d rows, and over %d in a byte of the packed file, as no trace has; if "+
+				"you trust it, unpack it first", l.name, mostRows, rowsOfAByte)
 		}
 		if l.input.format != nil {
 			err = l.takeLine(text, lines.line)

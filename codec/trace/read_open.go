@@ -105,8 +105,8 @@ func (l *loader) read(r io.Reader) error {
 	return l.readAll(newLineReader(in))
 }
 
-// What a packed file may become beyond mostRows and mostText, so that no small file of a stranger fills the memory. Most
-// rows a byte have Azure's 27M, about 0.2, and most text a byte has Weka's trace, 230.
+// What a packed file may become beyond mostRows and mostText, so that no small file of a stranger fills the memory.
+// Weka's trace has 230 bytes of text for each of its own, and traces of lengths have about 0.2 rows.
 const (
 	mostRows    = 1 << 20
 	rowsOfAByte = 4

@@ -1,9 +1,18 @@
 package merge
 
 import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/report"
 	"github.com/fastreplay/fastreplay/engine/route"
 	"github.com/fastreplay/fastreplay/engine/shard"
 )
@@ -17,7 +26,73 @@ const (
 	// DigestsName has 48 bytes of each of this shard's requests, in the plan's order: its number in the whole plan, its
 	// planned instant (8 bytes each, little endian), and its SHA-256.
 	DigestsName = "digests.bin"
+	// SealName has the SHA-256 of each file here from which a merge takes facts, but for the records, which
+	// summary.json has. "" = there is no such file.
+	SealName = "seal.json"
 )
+
+// Names are those files.
+func Names() []string { return []string{FileName, PlannedNextName, DigestsName, SealName} }
+
+// mostSealed bounds a file of which SealName has a digest, in bytes: digests of 300M requests.
+const mostSealed = 16 << 30
+
+// Seal writes SealName. All other files of the shard must have been written.
+func Seal(dir string) error {
+	all, err := sealOf(dir)
+	if err != nil {
+		return err
+	}
+	return report.WriteJSON(filepath.Join(dir, SealName), all)
+}
+
+// sealOf is what SealName is to have.
+func sealOf(dir string) (map[string]string, error) {
+	all := map[string]string{}
+	for _, name := range []string{FileName, report.PlanName, report.SummaryName, report.HistogramsName, PlannedNextName,
+		DigestsName} {
+		file, err := report.Open(filepath.Join(dir, name), mostSealed)
+		if errors.Is(err, fs.ErrNotExist) {
+			all[name] = ""
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		h := sha256.New()
+		_, err = io.Copy(h, file)
+		_ = file.Close()
+		if err != nil {
+			return nil, err
+		}
+		all[name] = hashText(h)
+	}
+	return all, nil
+}
+
+// checkSeal returns an error if a file is not as its run wrote it.
+func checkSeal(dir string) error {
+	var said map[string]string
+	err := report.ReadJSON(filepath.Join(dir, SealName), &said)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s has no %s, without which nobody knows whether its %s was edited; bring it back", dir,
+			SealName, FileName)
+	}
+	if err != nil {
+		return err
+	}
+	is, err := sealOf(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(is)) {
+		if said[name] != is[name] {
+			return fmt.Errorf("%s is not what the run wrote, by its %s; was it edited, or is it of another run?",
+				filepath.Join(dir, name), SealName)
+		}
+	}
+	return nil
+}
 
 // Schema is the version of shard.json.
 const Schema = 2

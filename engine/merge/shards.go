@@ -117,7 +117,7 @@ func (s *Shards) open(name string) error {
 	f := &k.file
 	err := report.ReadJSON(name, f)
 	if err == nil {
-		err = check(name, f)
+		err = cmp.Or(check(name, f), checkSeal(dir))
 	}
 	if err != nil {
 		return err

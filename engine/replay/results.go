@@ -91,10 +91,9 @@ func (r *runner) discard() error {
 	if r.servers != nil && r.servers.file != nil {
 		_ = r.servers.file.Close()
 	}
-	for _, name := range []string{
-		report.RequestsName, report.RequestsName + ".zst", report.ServerMetricsName, report.PlanName,
-		merge.FileName, merge.PlannedNextName, merge.DigestsName,
-	} {
+	for _, name := range append(
+		merge.Names(), report.RequestsName, report.RequestsName+".zst", report.ServerMetricsName, report.PlanName,
+	) {
 		_ = os.Remove(filepath.Join(r.Dir, name))
 	}
 	return err
@@ -189,7 +188,7 @@ func (r *runner) conclude(found engine.Result) (*metrics.Summary, error) {
 // and refuses those that cannot be written or would take the place of another.
 func (c *Config) placeResults(dir string) error {
 	taken := map[string]bool{}
-	for _, name := range append(report.OwnNames(), merge.FileName, merge.PlannedNextName, merge.DigestsName) {
+	for _, name := range append(report.OwnNames(), merge.Names()...) {
 		taken[filepath.Join(dir, name)] = true
 	}
 	for _, path := range export.Paths(dir, c.Exports) {

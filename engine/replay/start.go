@@ -149,7 +149,7 @@ func (r *runner) writeShard() error {
 		err = errors.Join(err, report.WriteWhole(filepath.Join(r.Dir, merge.PlannedNextName), r.writeNext))
 		r.load.Next = nil // and its memory
 	}
-	return err
+	return errors.Join(err, merge.Seal(r.Dir))
 }
 
 func (r *runner) writeNext(w io.Writer) error {
