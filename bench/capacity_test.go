@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/capacity"
 )
@@ -182,4 +186,39 @@ func TestCapacityOfAServerThatFails(t *testing.T) {
 	if o := f.Probes[0]; o.Verdict != capacity.Breaks || o.Limiter != "failures" || o.Numbers["error_rate"] < 0.2 || f.Answer.Load != 0 {
 		t.Errorf("%+v; %s", o, f.Sentence)
 	}
+}
+
+// TestSweepOfClasses: a server fails every request of the class free and none of gold. Objectives of each, the numbers
+// of each and the table tell them apart; a class that no row has is refused.
+func TestSweepOfClasses(t *testing.T) {
+	t.Parallel()
+	var rows strings.Builder
+	for i := range 200 {
+		fmt.Fprintf(&rows, `{"timestamp":%d,"input_length":20,"output_length":2,"class":%q}`+"\n", i*10, []string{"gold", "free", "free", ""}[i%4])
+	}
+	load := filepath.Join(t.TempDir(), "classes.jsonl")
+	writeFile(t, load, rows.String())
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("x-class") == "free" {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		_, _ = io.WriteString(w, `{"choices":[{"text":"a b","finish_reason":"length"}],"usage":{"prompt_tokens":20,"completion_tokens":2}}`)
+	})
+	sweep := func(slo string) *process {
+		return start(t, nil, append([]string{
+			"sweep", "--trace", load, "--url", url, "--over", "rate", "--at", "100", "--window", "1500ms", "--warm-in", "100ms", "--slo", slo, "--output", filepath.Join(t.TempDir(), "sweep"),
+		}, append(patient, "--api", "completions", "--no-stream", "--no-probe", "--model", "m", "--header", "x-class: {class}")...)...)
+	}
+	p := sweep("class=gold ok>=90% class=free ok>=90%")
+	expect.Equal(t, p.wait(t), 0, p.stderr.String())
+	for _, words := range []string{"class=gold", "class=free", "breaks", "100 %"} {
+		expect.Contains(t, p.stdout.String(), words, "the table")
+	}
+	p = sweep("class=gold ok>=90%")
+	expect.Equal(t, p.wait(t), 0, p.stderr.String())
+	expect.Contains(t, p.stdout.String(), "holds", "gold alone")
+	p = sweep("class=silver ok>=90%")
+	expect.Equal(t, p.wait(t), 2, p.stderr.String())
+	expect.Contains(t, p.stderr.String(), `no row of the trace has the class "silver"`, "refused")
 }

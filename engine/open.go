@@ -4,16 +4,19 @@ import (
 	"slices"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
 
-// EachOpen calls f for each request whose time has come and that the sink has no record of: with when it was planned,
-// when it was sent and when its first token came, in ns on the run's Clock. The latter two may be record.None. If
+// EachOpen calls f for each request whose time has come and that the sink has no record of: with whose it is, when it
+// was planned, when it was sent and when its first token came, in ns on the run's Clock. The latter two may be
+// record.None. If
 // requests wait for others or for room, those that are not sent are left out, and the instant of sending stands for
 // the planned one. What prepares is left out. Only the goroutine that calls the sink may call it.
-func (r *Run) EachOpen(f func(plannedNS, sentNS, firstNS int64)) {
+func (r *Run) EachOpen(f func(of rows.Owner, plannedNS, sentNS, firstNS int64)) {
 	if r.pacer.isPreparing() {
 		return
 	}
+	owner := r.work.Trace.OwnerOf
 	barrier := r.pacer.barrierNS()
 	type instants struct{ sentNS, firstNS int64 }
 	busyWith := map[int32]instants{}
@@ -32,7 +35,7 @@ func (r *Run) EachOpen(f func(plannedNS, sentNS, firstNS int64)) {
 				at.firstNS -= barrier
 			}
 			if !r.recorded[i] {
-				f(at.sentNS-barrier, at.sentNS-barrier, at.firstNS)
+				f(owner(int(i)), at.sentNS-barrier, at.sentNS-barrier, at.firstNS)
 			}
 		}
 		return
@@ -44,9 +47,9 @@ func (r *Run) EachOpen(f func(plannedNS, sentNS, firstNS int64)) {
 	}
 	for i := r.firstOpen; i < due; i++ {
 		if is, sent := busyWith[int32(i)]; sent && !r.recorded[i] {
-			f(at[i], is.sentNS, is.firstNS)
+			f(owner(i), at[i], is.sentNS, is.firstNS)
 		} else if !r.recorded[i] {
-			f(at[i], record.None, record.None)
+			f(owner(i), at[i], record.None, record.None)
 		}
 	}
 }

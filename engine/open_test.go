@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -24,7 +25,7 @@ func (s *openSink) Record(r *record.Record, target int) {
 	s.sink.Record(r, target)
 	s.ended[r.PlannedNS] = true
 	open := map[int64]bool{}
-	s.run.EachOpen(func(plannedNS, sentNS, firstNS int64) {
+	s.run.EachOpen(func(_ rows.Owner, plannedNS, sentNS, firstNS int64) {
 		now := s.run.clock.Now()
 		if plannedNS > now || s.run.work.Plan.ByClock() && (s.ended[plannedNS] || open[plannedNS]) {
 			s.t.Errorf("a request planned at %d is open at %d; recorded %t, twice %t", plannedNS, now, s.ended[plannedNS], open[plannedNS])

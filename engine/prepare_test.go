@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -173,7 +174,7 @@ func TestUntakenJobsAreNoPart(t *testing.T) {
 	s.refusing(503, "no room", 1) // a primer, which ends the run
 	k := new(sink)
 	r := newRun(t, oneThread, w, k)
-	r.EachOpen(func(_, _, _ int64) { t.Error("a request is open before the barrier") })
+	r.EachOpen(func(_ rows.Owner, _, _, _ int64) { t.Error("a request is open before the barrier") })
 	f := do(t, s, r)
 	if len(k.records) != 8 || !slices.Equal(f.LeftOut, []int32{8, 9, 10, 11}) {
 		t.Errorf("%d records, and %v were left out", len(k.records), f.LeftOut)

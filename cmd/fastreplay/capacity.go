@@ -110,7 +110,7 @@ func (o *probingOptions) addFlags(c *cobra.Command) {
 	o.isSet = f.Changed
 	f.StringArrayVar(&o.traces, "trace", nil, "trace `FILE`; repeatable, as of a replay")
 	f.StringArrayVarP(&o.urls, "url", "u", nil, "`URL` of a server; repeatable")
-	f.StringVar(&o.slo, "slo", "", "the `OBJECTIVES`, such as \"ttft.p95<1s tpot.p95<50ms ok>=99.9%\"")
+	f.StringVar(&o.slo, "slo", "", "the `OBJECTIVES`, such as \"ttft.p95<1s ok>=99.9% class=gold ttft.p99<2s\"")
 	var kinds []string
 	for _, k := range loadKinds() {
 		kinds = append(kinds, k.name)
@@ -282,6 +282,9 @@ func (o *probingOptions) run(ctx context.Context, out io.Writer, ui *terminal) e
 			o.over,
 		)
 	}
+	if s.shares, err = capacity.Shares(objectives, t); err != nil {
+		return err
+	}
 	if err := s.begin(); err != nil {
 		return err
 	}
@@ -350,7 +353,7 @@ func (s *searching) afford(c *capacity.Config) error {
 		if perS == 0 {
 			continue // nobody knows
 		}
-		needS := requests / perS
+		needS := requests / (perS * s.shares[i])
 		if !s.o.isSet("window") {
 			c.WindowS = max(c.WindowS, needS)
 		}

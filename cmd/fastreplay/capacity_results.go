@@ -226,9 +226,11 @@ func (s *searching) conclude(out io.Writer, interrupted bool) error {
 func (s *searching) print(out io.Writer, page *capacity.Page, sentences ...string) error {
 	t := format.NewPage(newTerminal(out).width, 0)
 	t.Line("")
-	if head, rows := page.Table(); len(rows) > 0 {
-		report.Table(&t, head, rows)
-		t.Line("")
+	for _, table := range []func() ([]string, [][]string){page.Table, page.OwnerTable} {
+		if head, rows := table(); len(rows) > 0 {
+			report.Table(&t, head, rows)
+			t.Line("")
+		}
 	}
 	for _, sentence := range sentences {
 		t.Sentence("", sentence)
@@ -368,8 +370,9 @@ type searching struct {
 	search     *capacity.Search // nil of a sweep
 	outcomes   []capacity.Outcome
 	dir        string
-	requests   int     // of the trace
-	spanS      float64 // of the trace
+	requests   int       // of the trace
+	shares     []float64 // of its requests that each objective is about
+	spanS      float64   // of the trace
 	timeline   capacity.Timeline
 	arrivals   capacity.Timeline // of the trace, whatever the load is
 }

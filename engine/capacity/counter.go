@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
 
 // Span is the part of a probe that counts, its measured window. Instants and durations are in ns; instants since the
@@ -35,8 +36,12 @@ type Counter struct {
 // NewCounter returns a counter that has seen nothing.
 func NewCounter(objectives []Objective, w Span) *Counter {
 	c := &Counter{w, objectives, make([]Slice, (w.ForNS+w.SliceNS-1)/w.SliceNS)}
+	owned := slices.ContainsFunc(objectives, func(o Objective) bool { return o.Field != "" })
 	for i := range c.slices {
 		c.slices[i].Beyond = make([]int64, len(objectives))
+		if owned {
+			c.slices[i].Of = make([]Tally, len(objectives))
+		}
 	}
 	return c
 }
@@ -65,10 +70,17 @@ func (c *Counter) count(of []Slice, r *record.Record, open bool) {
 			open = false
 		}
 	}
+	ended := int64(1)
 	if open {
-		of[at].Open++
-	} else {
-		of[at].Requests++
+		ended = 0
+	}
+	of[at].Requests += ended
+	of[at].Open += 1 - ended
+	for i := range of[at].Of {
+		if c.objectives[i].concerns(r) {
+			of[at].Of[i].Requests += ended
+			of[at].Of[i].Open += 1 - ended
+		}
 	}
 }
 
@@ -83,7 +95,9 @@ func (c *Counter) inFlight(of []Slice, fromNS, toNS int64) {
 
 // Peek returns what is known at nowNS: of the slices that are over, or of all if the probe has ended. eachOpen calls a
 // function for each request that has not ended, with instants that are record.None if it did not come to that.
-func (c *Counter) Peek(nowNS int64, eachOpen func(func(plannedNS, sentNS, firstNS int64)), ended bool) Peek {
+func (c *Counter) Peek(
+	nowNS int64, eachOpen func(func(of rows.Owner, plannedNS, sentNS, firstNS int64)), ended bool,
+) Peek {
 	over := len(c.slices)
 	if !ended {
 		over = int(max(0, min(int64(over), (nowNS-c.window.FromNS)/c.window.SliceNS)))
@@ -91,9 +105,10 @@ func (c *Counter) Peek(nowNS int64, eachOpen func(func(plannedNS, sentNS, firstN
 	all := slices.Clone(c.slices[:over])
 	for i := range all {
 		all[i].Beyond = slices.Clone(all[i].Beyond)
+		all[i].Of = slices.Clone(all[i].Of)
 	}
-	eachOpen(func(plannedNS, sentNS, firstNS int64) {
-		c.count(all, undecided(plannedNS, sentNS, firstNS, nowNS), true)
+	eachOpen(func(of rows.Owner, plannedNS, sentNS, firstNS int64) {
+		c.count(all, undecided(of, plannedNS, sentNS, firstNS, nowNS), true)
 	})
 	for i := range all {
 		all[i].InFlight /= float64(c.window.SliceNS)
@@ -111,7 +126,7 @@ func (c *Counter) Peek(nowNS int64, eachOpen func(func(plannedNS, sentNS, firstN
 
 // undecided is a request that has not ended, as if all that it lacks came at nowNS. If that is beyond an objective, the
 // request is, whatever becomes of it.
-func undecided(plannedNS, sentNS, firstNS, nowNS int64) *record.Record {
+func undecided(of rows.Owner, plannedNS, sentNS, firstNS, nowNS int64) *record.Record {
 	at := func(ns int64) int64 {
 		if ns == record.None {
 			return nowNS
@@ -119,6 +134,10 @@ func undecided(plannedNS, sentNS, firstNS, nowNS int64) *record.Record {
 		return ns
 	}
 	return &record.Record{
+		Tenant:       of.Tenant,
+		Model:        of.Model,
+		Class:        of.Class,
+		Priority:     of.Priority,
 		PlannedNS:    plannedNS,
 		SentNS:       at(sentNS),
 		FirstTokenNS: at(firstNS),

@@ -13,6 +13,8 @@ import (
 	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
+	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
 const ms = int64(1e6)
@@ -30,7 +32,7 @@ func made(planned, first, last int64, outcome record.Outcome) *record.Record {
 	return r
 }
 
-func noneOpen(func(plannedNS, sentNS, firstNS int64)) {}
+func noneOpen(func(of rows.Owner, plannedNS, sentNS, firstNS int64)) {}
 
 func objectivesOf(t *testing.T, text string) []Objective {
 	t.Helper()
@@ -40,13 +42,23 @@ func objectivesOf(t *testing.T, text string) []Objective {
 
 // TestCounter compares peeks with counts that are made anew from all requests, at many instants.
 func TestCounter(t *testing.T) {
-	objectives := objectivesOf(t, "ttft.p95<30ms ttft_planned.p90<31ms tpot.p95<5ms e2e.p50<90ms ok>=99%")
+	const ofAll = "ttft.p95<30ms ttft_planned.p90<31ms tpot.p95<5ms e2e.p50<90ms ok>=99%"
+	t.Run("all", func(t *testing.T) { checkCounter(t, objectivesOf(t, ofAll)) })
+	t.Run("owners", func(t *testing.T) {
+		checkCounter(t, objectivesOf(t, ofAll+" class=gold ttft.p90<20ms ok>=90% tenant=b e2e.p50<70ms"))
+	})
+}
+
+func checkCounter(t *testing.T, objectives []Objective) {
+	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))
 	w := Span{FromNS: 200 * ms, ForNS: 950 * ms, SliceNS: 100 * ms}
 	var all []*record.Record
 	for range 900 {
 		first := rng.Int64N(50)
-		all = append(all, made(rng.Int64N(1400), first, first+rng.Int64N(100), []record.Outcome{record.OK, record.OK, record.OK, record.HTTPError, record.Cancelled}[rng.IntN(5)]))
+		r := made(rng.Int64N(1400), first, first+rng.Int64N(100), []record.Outcome{record.OK, record.OK, record.OK, record.HTTPError, record.Cancelled}[rng.IntN(5)])
+		r.Class, r.Tenant = []string{"gold", "free", ""}[rng.IntN(3)], []string{"a", "b"}[rng.IntN(2)]
+		all = append(all, r)
 	}
 	slices.SortFunc(all, func(a, b *record.Record) int { return int(a.DoneNS - b.DoneNS) })
 	c, next := NewCounter(objectives, w), 0
@@ -54,7 +66,7 @@ func TestCounter(t *testing.T) {
 		for ; next < len(all) && all[next].DoneNS <= now; next++ {
 			c.Add(all[next])
 		}
-		peek := c.Peek(now, func(f func(plannedNS, sentNS, firstNS int64)) {
+		peek := c.Peek(now, func(f func(of rows.Owner, plannedNS, sentNS, firstNS int64)) {
 			for _, r := range all[next:] {
 				sent, first := r.SentNS, r.FirstTokenNS
 				if sent > now {
@@ -64,13 +76,14 @@ func TestCounter(t *testing.T) {
 					first = record.None
 				}
 				if r.PlannedNS <= now {
-					f(r.PlannedNS, sent, first)
+					f(metrics.OwnerOf(r), r.PlannedNS, sent, first)
 				}
 			}
 		}, false)
 		var want []Slice
 		for from := w.FromNS; from+w.SliceNS <= now && from < w.FromNS+w.ForNS; from += w.SliceNS {
 			s := Slice{Beyond: make([]int64, len(objectives))}
+			about := make([]Tally, len(objectives))
 			for i, r := range all {
 				sent, end := r.SentNS, min(now, r.DoneNS)
 				s.InFlight += float64(max(0, min(end, from+w.SliceNS)-max(sent, from))) / float64(w.SliceNS)
@@ -78,9 +91,13 @@ func TestCounter(t *testing.T) {
 					continue
 				}
 				late := false
+				concerned := func(o Objective) bool {
+					return o.Field == "" || o.Field == "class" && r.Class == "gold" || o.Field == "tenant" && r.Tenant == "b"
+				}
 				for j, o := range objectives {
 					is := false
 					switch {
+					case !concerned(o):
 					case i < next:
 						is = o.Beyond(r)
 					case o.Metric == "ttft":
@@ -95,10 +112,24 @@ func TestCounter(t *testing.T) {
 					}
 					late = late || is
 				}
+				for j, o := range objectives {
+					switch {
+					case !concerned(o):
+					case late || i < next:
+						about[j].Requests++
+					default:
+						about[j].Open++
+					}
+				}
 				if late || i < next {
 					s.Requests++
 				} else {
 					s.Open++
+				}
+			}
+			for j := range objectives {
+				if i := len(want); i < len(peek.Slices) && peek.Slices[i].of(j) != about[j] {
+					t.Fatalf("at %d ms, slice %d: %s is about %+v, want %+v", now/ms, i, objectives[j].Text, peek.Slices[i].of(j), about[j])
 				}
 			}
 			want = append(want, s)

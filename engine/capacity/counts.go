@@ -25,7 +25,8 @@ func count(all []Slice, j int) (t counts) {
 	n := make([]float64, len(all))
 	beyond := make([]float64, len(all))
 	for i := range all {
-		n[i] = float64(all[i].Requests + all[i].Open)
+		of := all[i].of(j)
+		n[i] = float64(of.Requests + of.Open)
 		beyond[i] = float64(all[i].Beyond[j])
 		t.n += n[i]
 		t.beyond += beyond[i]
@@ -36,13 +37,15 @@ func count(all []Slice, j int) (t counts) {
 	return t
 }
 
-// decided are the slices up to the last before which open requests are too few to matter: a quarter of what is allowed.
-func decided(all []Slice, allowed float64) []Slice {
+// decided are the slices up to the last before which open requests are too few to matter for objective j: a quarter of
+// what is allowed.
+func decided(all []Slice, j int, allowed float64) []Slice {
 	var n, open float64
 	upTo := 0
 	for i := range all {
-		n += float64(all[i].Requests + all[i].Open)
-		open += float64(all[i].Open)
+		of := all[i].of(j)
+		n += float64(of.Requests + of.Open)
+		open += float64(of.Open)
 		if open <= allowed/4*n {
 			upTo = i + 1
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 	"github.com/fastreplay/fastreplay/engine/collect"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
@@ -24,25 +25,34 @@ const (
 
 // Quantity is the name of the number that the objective bounds, such as ttft.p95.
 func (o *Objective) Quantity() string {
-	name, _, _, _ := verdict.ParseRequirement(o.Text) // "" of ok>=99.9%
-	return cmp.Or(name, ErrorRate)
+	_, _, text := rows.CutOwner(o.Text)
+	name, _, _, _ := verdict.ParseRequirement(text) // "" of ok>=99.9%
+	return o.owner() + cmp.Or(name, ErrorRate)
+}
+
+// owner stands before words about whose requests alone the objective is about, such as "class=gold "; "" if it is about
+// all.
+func (o *Objective) owner() string {
+	if o.Field == "" {
+		return ""
+	}
+	return o.Field + "=" + o.Value + " "
 }
 
 // Label is what the objective is about, such as TTFT.
 func (o *Objective) Label() string {
-	of := metrics.FindLatency(o.Metric)
-	if of >= 0 {
-		return metrics.Latencies()[of].Label
+	label := "failures"
+	if of := metrics.FindLatency(o.Metric); of >= 0 {
+		label = metrics.Latencies()[of].Label
+	} else if o.Metric == goodput {
+		label = goodput
 	}
-	if o.Metric == goodput {
-		return "goodput"
-	}
-	return "failures"
+	return o.owner() + label
 }
 
 // part is what one instance, or one target, shows.
 type part struct {
-	requests int64
+	requests []int64   // by objective: that it is about
 	beyond   [][]int64 // by objective: planned instants of requests beyond the limit, ns
 }
 
@@ -68,18 +78,20 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 		target := slices.Index(urls, r.Target)
 		name := cmp.Or(r.Instance, fmt.Sprint("instance ", target+1))
 		if parts[name] == nil {
-			parts[name] = &part{beyond: make([][]int64, len(objectives))}
+			parts[name] = &part{make([]int64, len(objectives)), make([][]int64, len(objectives))}
 		}
 		p := parts[name]
 		within := !cut
-		p.requests++
 		if cut {
-			r = undecided(r.PlannedNS, r.SentNS, r.FirstTokenNS, r.DoneNS)
+			r = undecided(metrics.OwnerOf(r), r.PlannedNS, r.SentNS, r.FirstTokenNS, r.DoneNS)
 		} else {
 			n++
 			c.Add(r, target)
 		}
 		for i := range objectives {
+			if objectives[i].concerns(r) {
+				p.requests[i]++
+			}
 			if objectives[i].Beyond(r) {
 				p.beyond[i] = append(p.beyond[i], r.PlannedNS)
 				within = false
@@ -111,17 +123,23 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 	}
 	most := 1.0
 	for i, o := range objectives {
-		beyond := 0
+		var beyond, about int64
 		for _, p := range parts {
-			beyond += len(p.beyond[i])
+			beyond += int64(len(p.beyond[i]))
+			about += p.requests[i]
 		}
-		over := float64(beyond) / float64(max(1, n)) / o.Allowed
+		share := float64(beyond) / float64(max(1, about))
+		if o.Metric == goodput && o.Field != "" {
+			numbers[o.Quantity()] = 1 - share
+		}
+		over := share / o.Allowed
 		if over > most {
 			most = over
 			out.Limiter = o.Label() + first(parts, i, o.Allowed)
 		}
 	}
-	for _, name := range quantities(objectives) {
+	out.Owners = owners(s.Owners)
+	for _, name := range quantities(objectives, out.Owners...) {
 		if _, known := numbers[name]; known {
 			continue
 		}
@@ -136,8 +154,29 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 	return nil
 }
 
-// quantities are the names of the numbers that every probe has, and of those that objectives bound.
-func quantities(objectives []Objective) []string {
+// mostOwners is of how many owners a probe has numbers.
+const mostOwners = 8
+
+// owners are the names of the largest parts by the most telling field that rows have.
+func owners(all *metrics.Owners) (names []string) {
+	for field, by := range all.Each {
+		parts := slices.Clone(by.Parts)
+		slices.SortStableFunc(parts, func(a, b metrics.Part) int { return cmp.Compare(b.Requests, a.Requests) })
+		for _, part := range parts[:min(len(parts), mostOwners)] {
+			names = append(names, field+"="+part.Name)
+		}
+		break
+	}
+	return names
+}
+
+// ownedMeasures are the numbers of each owner, in the order of a table.
+func ownedMeasures() []string {
+	return []string{"ttft.p95", "tpot.p95", "e2e.p95", ErrorRate, PrefixHits}
+}
+
+// quantities are the names of the numbers that every probe has, of those that objectives bound, and of the owners'.
+func quantities(objectives []Objective, owners ...string) []string {
 	names := []string{GoodputPerS, Goodput}
 	for _, m := range measures() {
 		names = append(names, m.name)
@@ -146,6 +185,13 @@ func quantities(objectives []Objective) []string {
 		name := objectives[i].Quantity()
 		if !slices.Contains(names, name) {
 			names = append(names, name)
+		}
+	}
+	for _, owner := range owners {
+		for _, name := range ownedMeasures() {
+			if name = owner + " " + name; !slices.Contains(names, name) {
+				names = append(names, name)
+			}
 		}
 	}
 	return names
@@ -158,7 +204,7 @@ func first(parts map[string]*part, i int, allowed float64) (which string) {
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
 		p := parts[name]
 		slices.Sort(p.beyond[i])
-		most := int(allowed * float64(p.requests))
+		most := int(allowed * float64(p.requests[i]))
 		if len(parts) > 1 && most < len(p.beyond[i]) &&
 			p.beyond[i][most] < earliest {
 			earliest = p.beyond[i][most]

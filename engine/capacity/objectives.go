@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/verdict"
 )
@@ -24,14 +26,28 @@ var spaced = regexp.MustCompile(`\s*(<=|>=|<|>)\s*`)
 
 // ParseObjectives reads a list such as "ttft.p95<1s tpot.p95<50ms ok>=99.9%", separated by spaces or commas. Each is a
 // percentile of a latency of requests, below a limit, or the share of requests that are ok: each allows a share of
-// requests to be beyond it. A goodput is the share of requests that are ok and within all of these bounds.
+// requests to be beyond it. A goodput is the share of requests that are ok and within all of these bounds. Those behind
+// an owner, such as class=gold, are about its requests alone.
 func ParseObjectives(text string, bounds ...metrics.SLO) ([]Objective, error) {
 	text = spaced.ReplaceAllString(text, "$1")
 	var all []Objective
+	owner := ""
+	ended := false // with an objective
 	for _, part := range strings.FieldsFunc(text, func(r rune) bool {
 		return strings.ContainsRune(" ,\t\n", r)
 	}) {
+		if field, _, _ := rows.CutOwner(part); field != "" {
+			owner = part + " "
+			ended = false
+			continue
+		}
+		ended = true
 		o, err := parseObjective(part)
+		o.Text = owner + part
+		o.Field, o.Value, _ = rows.CutOwner(o.Text)
+		if err == nil && o.LimitNS > 0 {
+			_, _, _, err = verdict.ParseRequirement(o.Text)
+		}
 		if o.Metric == goodput {
 			o.bounds = bounds
 			if len(bounds) == 0 {
@@ -44,15 +60,16 @@ func ParseObjectives(text string, bounds ...metrics.SLO) ([]Objective, error) {
 			return nil, err
 		}
 		if slices.ContainsFunc(all, func(other Objective) bool {
-			return other.Metric == o.Metric && other.Allowed == o.Allowed
+			return other.Metric == o.Metric && other.Allowed == o.Allowed && other.Field == o.Field &&
+				other.Value == o.Value
 		}) {
 			return nil, fmt.Errorf("%q: there is such an objective already", part)
 		}
 		all = append(all, o)
 	}
-	if len(all) == 0 {
+	if !ended {
 		return nil, fmt.Errorf(
-			"%q has no objective in it; want a list such as ttft.p95<1s tpot.p95<50ms ok>=99.9%%",
+			"%q has no objective at its end; want a list such as ttft.p95<1s tpot.p95<50ms ok>=99.9%%",
 			text,
 		)
 	}
@@ -142,8 +159,12 @@ func names() []string {
 // answer that never came is late too. An ok one without the latency is beyond, unless that is its TPOT: an answer of
 // one token has none. Of tokens that came at once it is bounded by E2E.
 //
-// Requests that the user left out, or that ended because the probe did, are not to be counted at all.
+// A request of another owner than the objective's is never beyond it. Those that the user left out, or that ended
+// because the probe did, are not to be counted at all.
 func (o *Objective) Beyond(r *record.Record) bool {
+	if !o.concerns(r) {
+		return false
+	}
 	if r.Outcome != record.OK || o.Metric == ok {
 		return r.Outcome != record.OK
 	}
@@ -154,6 +175,28 @@ func (o *Objective) Beyond(r *record.Record) bool {
 	}
 	bound := metrics.SLO{Latency: metrics.FindLatency(o.Metric), LimitNS: o.LimitNS - 1}
 	return bound.Exceeds(r)
+}
+
+// concerns reports whether r is one of the requests that the objective is about.
+func (o *Objective) concerns(r *record.Record) bool {
+	return o.Field == "" || metrics.OwnerOf(r).Value(o.Field) == o.Value
+}
+
+// Shares are the shares of a trace's requests that objectives are about. An objective about none is an error.
+func Shares(objectives []Objective, t *trace.Trace) (shares []float64, err error) {
+	for _, o := range objectives {
+		about := 0
+		for i := range t.Len() {
+			if o.Field == "" || t.OwnerOf(i).Value(o.Field) == o.Value {
+				about++
+			}
+		}
+		if about == 0 {
+			return nil, fmt.Errorf("--slo %q: no row of the trace has the %s %q", o.Text, o.Field, o.Value)
+		}
+		shares = append(shares, float64(about)/float64(t.Len()))
+	}
+	return shares, nil
 }
 
 // boundedKeys lists the latencies that an objective can be about, as "a, b or c".

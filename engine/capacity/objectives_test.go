@@ -30,6 +30,34 @@ func TestParseObjectives(t *testing.T) {
 	}
 }
 
+// TestObjectivesOfOwners: those behind an owner are about its requests alone, and a rare owner has too few of them.
+func TestObjectivesOfOwners(t *testing.T) {
+	t.Parallel()
+	all := must.Have(ParseObjectives("ok>=50% class=gold ttft.p95<1s ok >= 90% tenant=b e2e.p50<2s"))(t)
+	var got []string
+	for _, o := range all {
+		got = append(got, o.Quantity()+"|"+o.Label()+"|"+o.Field+"|"+o.Value)
+	}
+	want := []string{
+		"error_rate|failures||", "class=gold ttft.p95|class=gold TTFT|class|gold", "class=gold error_rate|class=gold failures|class|gold",
+		"tenant=b e2e.p50|tenant=b E2E|tenant|b",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	rare := must.Have(New(Config{Objectives: all[1:2], WindowS: 10, Least: 1}))(t)
+	slice := Slice{Requests: 900, Beyond: []int64{2}, Of: []Tally{{Requests: 20}}}
+	p := Probe{Number: 1, Load: 1, Confirm: true}
+	d := rare.Peek(p, Peek{Ended: true, SliceS: 10, WindowS: 10, Slices: []Slice{slice}})
+	expect.Equal(t, d.Verdict, Breaks, "2 of 20 are more than 5 %: %s", d.Why)
+	slice.Beyond = []int64{0}
+	d = rare.Peek(p, Peek{Ended: true, SliceS: 10, WindowS: 10, Slices: []Slice{slice}})
+	expect.Equal(t, d.Verdict+" "+d.Why, Edge+" 20 requests are too few to tell class=gold ttft.p95<1s: 59 would do.")
+	slice.Of = []Tally{{}}
+	d = rare.Peek(p, Peek{Ended: true, SliceS: 10, WindowS: 10, Slices: []Slice{slice}})
+	expect.Equal(t, d.Verdict, Edge, "none of gold's: %s", d.Why)
+}
+
 func TestParseObjectivesRefuses(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -54,6 +82,9 @@ func TestParseObjectivesRefuses(t *testing.T) {
 		"okay>=90%":                 "want a percentile of ttft,",
 		"ttft.p95<1s ttft.p95<=2s":  "already",
 		"ttft.p95<1s,error_rate<1s": "is no limit",
+		"ttft.p95<1s class=gold":    "has no objective at its end",
+		"class=gold ttfo.p95<1s":    "not known by tenant",
+		"class=a ok>=9% ok>=9%":     "already",
 	} {
 		if all, err := ParseObjectives(text); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: got %v, %v; want one line with %q", text, all, err, want)

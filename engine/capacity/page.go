@@ -70,6 +70,13 @@ func (p *Page) Write(w io.Writer) error {
 			},
 		)
 	}
+	if head, rows := p.OwnerTable(); len(rows) > 0 {
+		owners := chart.Table{Head: head}
+		for _, row := range rows {
+			owners.Rows = append(owners.Rows, chart.Texts(row...))
+		}
+		d.Sections = append(d.Sections, chart.Section{Title: "By owner", Tables: []chart.Table{owners}})
+	}
 	if p.Replicas != nil {
 		d.Sections = append(d.Sections, p.Replicas.section())
 	}
@@ -178,14 +185,6 @@ func (p *Page) Table() (head []string, rows [][]string) {
 			rows[i] = append(rows[i], cell(&p.Outcomes[i]))
 		}
 	}
-	number := func(name string, print func(float64) string) func(*Outcome) string {
-		return func(o *Outcome) string {
-			if v, known := o.Numbers[name]; known && o.Client == "" {
-				return print(v)
-			}
-			return "–" // also where the client was the bottleneck: its numbers are not the servers'
-		}
-	}
 	if !p.Sweep {
 		add("probe", func(o *Outcome) string {
 			return strconv.Itoa(o.Number)
@@ -199,12 +198,7 @@ func (p *Page) Table() (head []string, rows [][]string) {
 		"ms":    format.Milliseconds,
 		"ratio": format.Percent,
 	}
-	heads := map[string]string{
-		requestsPerS: "req/s",
-		tokensPerS:   "tokens/s",
-		ErrorRate:    "failed",
-		PrefixHits:   "hits",
-	}
+	heads := heads()
 	for _, m := range measures() {
 		if p.Sweep {
 			add(cmp.Or(heads[m.name], m.name), number(m.name, print[m.unit]))
@@ -241,12 +235,62 @@ func (p *Page) Table() (head []string, rows [][]string) {
 	return head, rows
 }
 
+// number prints a number of outcomes.
+func number(name string, print func(float64) string) func(*Outcome) string {
+	return func(o *Outcome) string {
+		if v, known := o.Numbers[name]; known && o.Client == "" {
+			return print(v)
+		}
+		return "–" // also where the client was the bottleneck: its numbers are not the servers'
+	}
+}
+
+// heads are what tables call numbers that have long names.
+func heads() map[string]string {
+	return map[string]string{
+		requestsPerS: "req/s",
+		tokensPerS:   "tokens/s",
+		ErrorRate:    "failed",
+		PrefixHits:   "hits",
+	}
+}
+
+// OwnerTable is the head and the rows of a table of probes by whose requests they had.
+func (p *Page) OwnerTable() (head []string, rows [][]string) {
+	head = []string{"requests of", "load"}
+	heads := heads()
+	for _, name := range ownedMeasures() {
+		head = append(head, cmp.Or(heads[name], name))
+	}
+	for i := range p.Outcomes {
+		o := &p.Outcomes[i]
+		for _, owner := range o.Owners {
+			row := []string{owner, p.Load(o.Load)}
+			for _, name := range ownedMeasures() {
+				print := format.Percent
+				if strings.Contains(name, ".") {
+					print = format.Milliseconds
+				}
+				row = append(row, number(owner+" "+name, print)(o))
+			}
+			rows = append(rows, row)
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b []string) int { return strings.Compare(a[0], b[0]) })
+	return head, rows
+}
+
 // word is that of an outcome. Far from the edge a search goes on after few requests without a sign of breaking, which
 // do not tell that a load holds.
 func (p *Page) word(o *Outcome) string {
-	few := slices.ContainsFunc(p.Objectives, func(limit Objective) bool {
-		return o.Requests < limit.LeastRequests()
-	})
+	few := false
+	for j, limit := range p.Objectives {
+		requests := o.Requests
+		if o.Of != nil {
+			requests = o.Of[j]
+		}
+		few = few || requests < limit.LeastRequests()
+	}
 	if o.Word() == Holds && few {
 		return "holds so far"
 	}

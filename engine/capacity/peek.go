@@ -30,10 +30,11 @@ func (s *Search) Peek(p Probe, peek Peek) Decision {
 	} else if len(peek.Slices) < leastSlices {
 		return Decision{}
 	}
-	empty := !slices.ContainsFunc(peek.Slices, func(t Slice) bool { return t.Requests > 0 })
-	if peek.Ended && empty {
-		return Decision{true, Edge, "No request fell into the window, since the trace ended in the warm-in before: " +
-			"a longer trace or a shorter --warm-in would tell."}
+	for j, o := range s.config.Objectives {
+		if peek.Ended && !slices.ContainsFunc(peek.Slices, func(t Slice) bool { return t.of(j).Requests > 0 }) {
+			return Decision{true, Edge, "No " + o.owner() + "request fell into the window: " +
+				"a longer trace or --window, or a shorter --warm-in, would tell."}
+		}
 	}
 	grows := backlogGrows(peek.Slices)
 	why := ""
@@ -44,7 +45,7 @@ func (s *Search) Peek(p Probe, peek Peek) Decision {
 	quiet := true
 	largest := -1.0
 	for j, o := range s.config.Objectives {
-		known := decided(peek.Slices, o.Allowed)
+		known := decided(peek.Slices, j, o.Allowed)
 		all := s.judged(peek.Slices, j, peek.Ended)
 		now := all
 		if len(known) < len(peek.Slices) {
@@ -91,11 +92,11 @@ func (s *Search) Peek(p Probe, peek Peek) Decision {
 
 // tooFew says which objective nobody can say to hold after so few requests; "" if there is none.
 func (s *Search) tooFew(peek Peek) (words string) {
-	var requests int64
-	for _, slice := range peek.Slices {
-		requests += slice.Requests
-	}
-	for _, o := range s.config.Objectives {
+	for j, o := range s.config.Objectives {
+		var requests int64
+		for _, slice := range peek.Slices {
+			requests += slice.of(j).Requests
+		}
 		if least := o.LeastRequests(); requests < least {
 			words = format.Many(requests, "request") + " are too few to tell " + o.Text + ": " + format.Count(least) +
 				" would do."

@@ -21,6 +21,8 @@ type Objective struct {
 	Metric  string  // ttft, ttft_planned, tpot, e2e, e2e_planned, ok or goodput
 	LimitNS int64   // the shortest latency that is beyond; 0 for ok and goodput
 	Allowed float64 // share of requests that may be beyond it, such as 0.05
+	// whose requests alone it is about, such as class and gold; "" = all
+	Field, Value string
 
 	bounds []metrics.SLO // of goodput
 }
@@ -43,10 +45,25 @@ type Slice struct {
 	Requests int64   `json:"requests"`       // decided: they ended, or are beyond a limit already
 	Open     int64   `json:"open,omitempty"` // sent and undecided yet
 	Beyond   []int64 `json:"beyond"`         // of Requests, by objective
+	Of       []Tally `json:"of,omitempty"`   // those that each objective is about; absent if each is about all
 	InFlight float64 `json:"in_flight"`      // mean in the slice's time
 	// TPOT of those that ended ok and have one, summed, and how many they are
 	TPOTMS float64 `json:"tpot_ms,omitempty"`
 	Timed  int64   `json:"timed,omitempty"`
+}
+
+// Tally is how many requests an objective is about, as of a Slice.
+type Tally struct {
+	Requests int64 `json:"requests"`
+	Open     int64 `json:"open,omitempty"`
+}
+
+// of is how many requests objective j is about.
+func (s *Slice) of(j int) Tally {
+	if s.Of == nil {
+		return Tally{s.Requests, s.Open}
+	}
+	return s.Of[j]
 }
 
 // Peek is what a running probe has shown so far, after its warm-in.
@@ -88,10 +105,15 @@ type Outcome struct {
 	Limited string `json:"limited,omitempty"`
 	// of an answer alone: requests of the window, in place of the slices
 	Requests int64 `json:"requests,omitempty"`
+	// of an answer alone: those that each objective is about; absent if each is about all
+	Of []int64 `json:"of,omitempty"`
 	// of an answer alone: share of the requests beyond each objective, in place of the slices
 	Beyond []float64 `json:"beyond,omitempty"`
 	// for tables: ttft.p95, goodput, hits and so on, by verdict.Quantities
 	Numbers map[string]float64 `json:"numbers"`
+	// whose requests have numbers of their own, such as class=gold ttft.p95: the largest classes, or else tenants,
+	// models or priorities
+	Owners []string `json:"owners,omitempty"`
 	// 95 % intervals of numbers that have one, in their unit: from, to
 	Intervals map[string][2]float64 `json:"intervals,omitempty"`
 	// where the objective broke first, such as: TTFT on instance 2
@@ -120,12 +142,14 @@ func (o *Outcome) Validate(number, objectives int) error {
 	}
 	for i, s := range o.Slices {
 		if !plausible(float64(s.Requests)) || !plausible(float64(s.Open)) || !plausible(s.InFlight) ||
-			!plausible(s.TPOTMS) || !plausible(float64(s.Timed)) || len(s.Beyond) != objectives {
+			!plausible(s.TPOTMS) || !plausible(float64(s.Timed)) || len(s.Beyond) != objectives ||
+			s.Of != nil && len(s.Of) != objectives {
 			return fmt.Errorf("no probe has slice %d: %+v", i+1, s)
 		}
-		for _, beyond := range s.Beyond {
-			if beyond < 0 || beyond > s.Requests {
-				return fmt.Errorf("slice %d has %d of %d requests beyond a limit", i+1, beyond, s.Requests)
+		for j, beyond := range s.Beyond {
+			of := s.of(j)
+			if beyond < 0 || beyond > of.Requests || of.Open < 0 || of.Requests > s.Requests || of.Open > s.Open {
+				return fmt.Errorf("slice %d has %d of %d requests beyond a limit", i+1, beyond, of.Requests)
 			}
 		}
 	}

@@ -194,7 +194,11 @@ func withInterval(outcomes []Outcome, label, name string) chart.Series {
 // What is not known is empty.
 func (p *Page) WriteCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
-	names := quantities(p.Objectives)
+	var owners []string
+	for _, o := range p.Outcomes {
+		owners = append(owners, o.Owners...)
+	}
+	names := quantities(p.Objectives, owners...)
 	head := []string{"load"}
 	for _, name := range names {
 		head = append(head, name, name+"_low", name+"_high")

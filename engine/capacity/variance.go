@@ -140,7 +140,7 @@ func (s *Search) settles() (seconds float64) {
 				continue
 			}
 			k := n // slices until none was beyond
-			for k > 0 && float64(o.Slices[k-1].Beyond[j]) <= allowed*float64(o.Slices[k-1].Requests) {
+			for k > 0 && float64(o.Slices[k-1].Beyond[j]) <= allowed*float64(o.Slices[k-1].of(j).Requests) {
 				k--
 			}
 			if k <= n-n/3 {

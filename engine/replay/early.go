@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 	"github.com/fastreplay/fastreplay/engine/collect"
 	"github.com/fastreplay/fastreplay/engine/format"
 )
@@ -42,7 +43,7 @@ func (r *runner) mayEnd() {
 	}
 	now := r.NowNS()
 	inFlight := int64(0)
-	r.EachOpen(func(plannedNS, sentNS, firstNS int64) {
+	r.EachOpen(func(_ rows.Owner, plannedNS, sentNS, firstNS int64) {
 		if r.loss.Exceeds(now, plannedNS, sentNS, firstNS) {
 			inFlight++
 		}

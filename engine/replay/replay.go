@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/actions"
 	"github.com/fastreplay/fastreplay/engine/collect"
@@ -144,7 +145,9 @@ func (r *Running) WritePage(w io.Writer, s *metrics.Summary) error {
 }
 
 // EachOpen is that of engine.Run: only Observer.Record and Tick may call it.
-func (r *Running) EachOpen(f func(plannedNS, sentNS, firstNS int64)) { r.run.EachOpen(f) }
+func (r *Running) EachOpen(f func(of rows.Owner, plannedNS, sentNS, firstNS int64)) {
+	r.run.EachOpen(f)
+}
 
 // ErrIncomplete is why Run returns a summary and an error: not all results are on disk.
 var ErrIncomplete = errors.New("results are incomplete on disk")
