@@ -79,6 +79,74 @@ func TestActions(t *testing.T) {
 	expect.Equal(t, slices.ContainsFunc(res.summary.Outages, func(o metrics.Outage) bool { return o.Target == dying.url }), true, "an outage")
 }
 
+// TestActionOfSlowness: one of three servers is stopped for 900 ms of each second, five times. Its check proves that it
+// landed; it fails nothing, and what it costs is what the records say.
+func TestActionOfSlowness(t *testing.T) {
+	t.Parallel()
+	mocks := []*mockServer{startMock(t), startMock(t), startMock(t)}
+	slow := mocks[1].Process.Pid
+	file := actionsFile(t,
+		"- at: 6s",
+		fmt.Sprintf("  run: for i in 1 2 3 4 5; do kill -STOP %d; sleep 0.9; kill -CONT %d; sleep 0.1; done", slow, slow),
+		fmt.Sprintf("  expect: ps -o stat= -p %d | grep -q T", slow),
+		fmt.Sprintf("  undo: kill -CONT %d", slow))
+	res := run(t, "--trace", steady(t, 900, 60, 8), "--url", mocks[0].url, "--url", mocks[1].url, "--url", mocks[2].url, "--at", file)
+	must.Equal(t, len(res.summary.Actions), 1, "%+v", res.summary.Actions)
+	a := res.summary.Actions[0]
+	expect.Equal(t, a.Landed, true, "%s", a.Finding())
+	expect.Contains(t, a.Finding(), "its check succeeded")
+	expect.Equal(t, [2]any{a.Ran.OK(), a.Undo.OK()}, [2]any{true, true}, "%+v, %+v", a.Ran, a.Undo)
+	expect.Equal(t, a.Cost.Failed, int64(0), "slow requests do not fail")
+	must.Equal(t, a.Cost.BandMS != nil, true, "%+v", a.Cost)
+	if *a.Cost.BandMS > 400 {
+		t.Skip("this machine is as slow as the server")
+	}
+	must.Equal(t, a.Cost.Left, true, "TTFT p95 left its band: %+v", a.Cost)
+	untilS := a.Cost.UntilS
+	if a.Cost.BackS != nil {
+		untilS = *a.Cost.BackS
+	}
+	late, ofSlow := int64(0), int64(0)
+	for _, l := range res.lines {
+		sentS := float64(l.Sent) / 1e9
+		if sentS >= *a.LandedS && sentS < untilS && float64(l.FirstToken-l.Sent)/1e6 > *a.Cost.BandMS {
+			late++
+			if l.Target == mocks[1].url {
+				ofSlow++
+			}
+		}
+	}
+	expect.Equal(t, a.Cost.Late, late, "late requests")
+	if ofSlow == 0 {
+		t.Errorf("none of %d late requests was at the slow server", late)
+	}
+	if a.Cost.BackS != nil && *a.Cost.BackS < a.Ran.StartedS+1 {
+		t.Errorf("back at %v s, while the server was stopped again and again from %v s on", *a.Cost.BackS, a.Ran.StartedS)
+	}
+}
+
+// TestActionsThatScale: an action puts a server into the file of targets, and another takes one out. Each landed by
+// what the run saw of it.
+func TestActionsThatScale(t *testing.T) {
+	t.Parallel()
+	mocks := []*mockServer{startMock(t), startMock(t), startMock(t)}
+	targets := filepath.Join(t.TempDir(), "targets.txt")
+	listTargets(t, targets, mocks[0].url, mocks[1].url)
+	write := func(urls ...string) string {
+		return fmt.Sprintf("run: printf '%%s\\n' %s > %s.new; mv %s.new %s", strings.Join(urls, " "), targets, targets, targets)
+	}
+	file := actionsFile(t, "- at: 3s", "  "+write(mocks[0].url, mocks[1].url, mocks[2].url), "- at: 8s", "  "+write(mocks[1].url, mocks[2].url))
+	res := run(t, "--trace", steady(t, 900, 60, 8), "--targets", "watch:"+targets, "--route", "least-inflight", "--at", file)
+	res.only(t, "ok")
+	must.Equal(t, len(res.summary.Actions), 2, "%+v", res.summary.Actions)
+	for i, want := range []string{mocks[2].url + " joined", mocks[0].url + " left"} {
+		a := &res.summary.Actions[i]
+		expect.Equal(t, a.Landed, true, "%s", a.Finding())
+		expect.Contains(t, a.Proof, want)
+		expect.Equal(t, a.Cost.Failed, int64(0), "failed")
+	}
+}
+
 // alivePID reports whether a process lives that is no zombie.
 func alivePID(pid string) bool {
 	state, err := os.ReadFile("/proc/" + pid + "/stat")

@@ -45,11 +45,41 @@ func TestCacheTiers(t *testing.T) {
 				requests += p.Requests
 			}
 			expect.Equal(t, requests, int64(len(r.lines)), "requests by slowest tier")
+			counted := r.summary.Servers.All
+			expect.Equal(t, [2]float64{*counted.PrefixHits, *counted.ExternalHits}, [2]float64{float64(device), float64(host)}, "counters")
+			expect.Equal(t, *counted.PrefixHitRatio, float64(device+host) / *counted.PrefixQueries, "hits of both tiers by counters")
+			for _, p := range tiers.BySlowest {
+				if p.ExpectedHitRatio == nil || *p.ExpectedHitRatio != *p.ReportedHitRatio {
+					t.Errorf("requests by %s: ideal %v, hits %v", p.Name, p.ExpectedHitRatio, p.ReportedHitRatio)
+				}
+			}
 			expect.Contains(t, r.stderr, "by tier", "the screen")
 			html := string(readFile(t, filepath.Join(r.dir, "report.html")))
 			expect.Contains(t, html, "prefix_cache.tiers.by_slowest", "the page")
 		})
 	}
+}
+
+// TestCacheTiersByCounters: answers tell no hits, and the server's own counters tell those of each tier.
+func TestCacheTiersByCounters(t *testing.T) {
+	t.Parallel()
+	m := startMock(t, "--cache-tokens", "6k", "--host-cache-tokens", "3M", "--quirk", "no-cached-tokens")
+	r := run(t, oneByOne(t, "--url", m.url, "--api", "chat", "--cold", "off")...)
+	var prompt, cached, host int64
+	log := m.stop(t)
+	for _, l := range r.lines {
+		served := log[l.ID]
+		prompt, cached, host = prompt+served[0].Prompt, cached+served[0].Cached, host+served[0].Host
+	}
+	if cached == host || host == 0 {
+		t.Fatalf("%d tokens of the second tier, of %d: the world is too small", host, cached)
+	}
+	c := r.summary.PrefixCache
+	expect.Equal(t, c.HitsFrom, "server counters")
+	expect.Equal(t, *c.HitRatio, float64(cached)/float64(prompt), "hits of both tiers")
+	expect.Equal(t, c.Tiers == nil, true, "no answer tells tiers")
+	expect.Equal(t, *r.summary.Servers.All.ExternalHits, float64(host))
+	expect.Contains(t, r.stderr, "by tier", "the screen")
 }
 
 // recordsOf are the records of a run.

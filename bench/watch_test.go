@@ -12,6 +12,7 @@ import (
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/scrape"
+	"github.com/fastreplay/fastreplay/engine/setup"
 )
 
 // listTargets writes a file of targets at once, as an autoscaler would.
@@ -125,7 +126,65 @@ func TestWatchedTargetsRefused(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "targets.txt")
 	listTargets(t, file, startMock(t).url)
 	load := steady(t, 3, 10, 2)
-	expect.Contains(t, refused(t, load, "--targets", "watch:"+file), "--route least-inflight", "another router")
+	for _, router := range setup.Routes() {
+		if router != setup.RouteLeastInFlight {
+			said := refused(t, load, "--targets", "watch:"+file, "--route", router)
+			expect.Contains(t, said, "--route least-inflight", router)
+		}
+	}
 	expect.Contains(t, refused(t, load, "--targets", "watch:"+file, "--url", "a:1", "--route", "least-inflight"), "names all servers", "beside --url")
 	expect.Contains(t, refused(t, load, "--targets", "watch:"+file+"x", "--route", "least-inflight"), "no such file", "no file")
+}
+
+// TestADeathUnderEachRouter: of four servers one dies. Whatever routes, only requests there fail, what was planned for a
+// server goes there to the end, and hits are what the caches had.
+func TestADeathUnderEachRouter(t *testing.T) {
+	for _, router := range setup.Routes() {
+		t.Run(router, func(t *testing.T) {
+			t.Parallel()
+			mocks := []*mockServer{startMock(t), startMock(t), startMock(t), startMock(t)}
+			args := []string{"--trace", "samples/bailian.jsonl", "--scale", "4", "--route", router, "--sender", "thread"}
+			place := map[string]int{}
+			for i, m := range mocks {
+				args = append(args, "--url", m.url)
+				place[m.url] = i
+			}
+			r := startReplay(t, args...)
+			until(t, "some requests have ended", func() bool { return r.recorded(t, "ok") >= 60 })
+			mocks[2].kill(t)
+			res := r.finish(t)
+			res.prove(t)
+			expect.Equal(t, len(res.lines), 300, "records")
+			sessions := map[int64]string{}
+			for i, l := range res.lines {
+				if at, known := place[l.Target]; !known || router == setup.RouteRoundRobin && at != int(l.Row)%4 {
+					t.Errorf("row %d went to %s", l.Row, l.Target)
+				}
+				if first, known := sessions[l.Session]; router == setup.RouteSession && known && first != l.Target {
+					t.Errorf("session %d went to %s and %s", l.Session, first, l.Target)
+				}
+				sessions[l.Session] = l.Target
+				if !l.ok() && l.Target != mocks[2].url {
+					t.Errorf("record %d at %s is %s (%s)", i, l.Target, l.Outcome, l.Error)
+				}
+			}
+			for i, m := range mocks {
+				if i == 2 {
+					continue
+				}
+				log := m.stop(t)
+				for _, l := range res.lines {
+					if l.Target != m.url {
+						continue
+					}
+					if served := log[l.ID]; len(served) != 1 || served[0].Cached != l.Cached || served[0].Prompt != l.Prompt {
+						t.Errorf("row %d at %s: served %+v, recorded %d of %d cached", l.Row, l.Target, served, l.Cached, l.Prompt)
+					}
+				}
+			}
+			if c := res.summary.PrefixCache; c.ReportedTokens == nil || *c.ReportedTokens == 0 {
+				t.Errorf("hits: %+v", c)
+			}
+		})
+	}
 }

@@ -171,7 +171,7 @@ type prefixCache struct {
 	pool        *blockPool          // nil = no limit, or no cache
 	host        hostTier
 	// Counted in tokens, as vLLM's metrics do.
-	queries, hits int64
+	queries, hits, fromHost int64
 }
 
 func newPrefixCache(capacityTokens int64, blockTokens int) prefixCache {
@@ -211,6 +211,7 @@ func (c *prefixCache) begin(l *lease) (cached, fromHost int, ok bool) {
 	fromHost = c.host.prefix(l.keys[l.found:max(l.found, limit)]) * c.blockTokens
 	c.queries += int64(l.prompt)
 	c.hits += int64(inDevice)
+	c.fromHost += int64(fromHost)
 	return inDevice + fromHost, fromHost, true
 }
 
@@ -297,12 +298,12 @@ func (h *hostTier) use(key uint64) {
 
 // cacheStats is a moment of the cache, for /metrics.
 type cacheStats struct {
-	queries, hits  int64 // tokens
-	held, capacity int   // blocks; 0 where there is no limit
+	queries, hits, fromHost int64 // tokens
+	held, capacity          int   // blocks; 0 where there is no limit
 }
 
 func (c *prefixCache) stats() cacheStats {
-	s := cacheStats{queries: c.queries, hits: c.hits}
+	s := cacheStats{queries: c.queries, hits: c.hits, fromHost: c.fromHost}
 	if c.pool != nil {
 		s.held, s.capacity = c.pool.capacity-c.pool.free(), c.pool.capacity
 	}

@@ -45,6 +45,7 @@ func (s *Server) metrics() response {
 		{"kv_cache_usage_perc", "gauge", "Share of the cache's blocks that running requests hold, 0 to 1.", used},
 		{"prefix_cache_queries_total", "counter", "Prompt tokens looked for in the prefix cache.", float64(cache.queries)},
 		{"prefix_cache_hits_total", "counter", "Prompt tokens found in the prefix cache.", float64(cache.hits)},
+		{"external_prefix_cache_hits_total", "counter", "Prompt tokens found in the second tier.", float64(cache.fromHost)},
 		{"prompt_tokens_total", "counter", "Prompt tokens.", float64(s.stats.promptTokens.Load())},
 		{"generation_tokens_total", "counter", "Tokens sent.", float64(s.stats.tokens.Load())},
 		{"num_preemptions_total", "counter", "Requests put back into the queue.", 0},

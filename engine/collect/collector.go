@@ -82,6 +82,7 @@ func NewCollector(targets []string, slos ...metrics.SLO) *Collector {
 		by.waits = true
 	}
 	c.owners.models.loads = true
+	c.tiers.bySlowest.waits = true
 	for i := range c.targets {
 		c.targets[i] = newTargetStats(c.slos)
 	}

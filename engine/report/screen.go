@@ -472,9 +472,13 @@ func (p *screen) prefixCache() {
 	}
 	p.values(second, 2, "prefix hits",
 		hits+" | {prefix_cache.recorded.recorded_hit_ratio percent} recorded"+routed+servers)
-	p.values(second, 1, "by tier", "{prefix_cache.tiers.device_tokens short} device | "+
-		"{prefix_cache.tiers.host_tokens short} host | {prefix_cache.tiers.external_tokens short} external tok | "+
-		"{prefix_cache.tiers.external_tokens_per_s short} external tok/s")
+	tiers := "{prefix_cache.tiers.device_tokens short} device | {prefix_cache.tiers.host_tokens short} host | " +
+		"{prefix_cache.tiers.external_tokens short} external tok | " +
+		"{prefix_cache.tiers.external_tokens_per_s short} external tok/s"
+	if s := p.Servers; s != nil && c.Tiers == nil && stats.OrZero(s.All.HostHits)+stats.OrZero(s.All.ExternalHits) > 0 {
+		tiers = "{server_metrics.all.host_hits short} host | {server_metrics.all.external_hits short} external tok"
+	}
+	p.values(second, 1, "by tier", tiers)
 }
 
 // ideal prints the expected hits, or their bounds where only these are known.

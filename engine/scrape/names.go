@@ -19,6 +19,10 @@ const (
 	Requests                         // requests answered
 	DraftTokens                      // tokens that speculative decoding proposed
 	AcceptedTokens                   // those of them that the model accepted
+	HostHits                         // tokens found in the host's memory
+	ExternalHits                     // tokens found beyond the engine
+	Transfers                        // of KV caches between prefill and decode
+	TransferS                        // how long these took, in s
 
 	Quantities = iota
 )
@@ -35,6 +39,7 @@ type family struct {
 	value  string
 	most   bool   // the largest of the series, not their sum
 	by     string // the label that distinguishes series; "" = all but those of workers of one engine
+	inMS   bool   // the page has ms for the quantity's s
 }
 
 // families is every name known. Of an engine's names for one quantity the first that a page has counts: some versions
@@ -62,6 +67,11 @@ func families() []family {
 			// vllm/v1/spec_decode/metrics.py (SpecDecodingProm)
 			{DraftTokens, "vllm:spec_decode_num_draft_tokens_total"},
 			{AcceptedTokens, "vllm:spec_decode_num_accepted_tokens_total"},
+			// those of its KV connector, LMCache too, which the prefix cache's own leave out
+			{ExternalHits, "vllm:external_prefix_cache_hits_total"},
+			// kv_connector/v1/nixl_connector.py (NixlPromMetrics)
+			{Transfers, "vllm:nixl_xfer_time_seconds_count"},
+			{TransferS, "vllm:nixl_xfer_time_seconds_sum"},
 		}),
 		// SGLang: python/sglang/srt/metrics/collector.py (SchedulerMetricsCollector, TokenizerMetricsCollector). What
 		// it looks up is each prompt, once.
@@ -75,7 +85,14 @@ func families() []family {
 			{PromptTokens, "sglang:prompt_tokens_total"},
 			{GenerationTokens, "sglang:generation_tokens_total"},
 			{Requests, "sglang:num_requests_total"},
+			{Transfers, "sglang:kv_transfer_latency_ms_count"},
 		}),
+		[]family{
+			{engine: "sglang", of: HostHits, name: "sglang:cached_tokens_total", label: "cache_source", value: "host"},
+			{engine: "sglang", of: ExternalHits, name: "sglang:cached_tokens_total", label: "cache_source",
+				value: "storage"},
+			{engine: "sglang", of: TransferS, name: "sglang:kv_transfer_latency_ms_sum", inMS: true},
+		},
 		// TGI: docs/source/reference/metrics.md of huggingface/text-generation-inference. Its counters have no _total.
 		summed("tgi", []named{
 			{Running, "tgi_batch_current_size"},

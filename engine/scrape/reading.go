@@ -32,6 +32,13 @@ type Counts struct {
 	Requests         *float64 `json:"requests"`          // requests that ended
 	DraftTokens      *float64 `json:"draft_tokens"`      // tokens that speculative decoding proposed
 	AcceptedTokens   *float64 `json:"accepted_tokens"`   // proposed tokens that the model accepted
+	// prompt tokens found in the host's memory, of prefix_hits (SGLang); absent if no page has it
+	HostHits *float64 `json:"host_hits,omitempty"`
+	// prompt tokens found beyond the engine: of prefix_hits (SGLang), or besides them (vLLM); absent likewise
+	ExternalHits *float64 `json:"external_hits,omitempty"`
+	// transfers of KV caches between prefill and decode (vLLM's NIXL connector, SGLang); absent likewise
+	Transfers *float64 `json:"kv_transfers,omitempty"`
+	TransferS *float64 `json:"kv_transfer_s,omitempty"` // how long these took, summed; absent likewise
 }
 
 // at is the place of a quantity.
@@ -46,7 +53,7 @@ func (v *Values) at(q Quantity) **float64 {
 func (c *Counts) at(q Quantity) **float64 {
 	return [Quantities - int(firstCounter)]**float64{
 		&c.PrefixHits, &c.PrefixQueries, &c.Preemptions, &c.PromptTokens, &c.GenerationTokens, &c.Requests,
-		&c.DraftTokens, &c.AcceptedTokens,
+		&c.DraftTokens, &c.AcceptedTokens, &c.HostHits, &c.ExternalHits, &c.Transfers, &c.TransferS,
 	}[q-firstCounter]
 }
 
@@ -198,6 +205,8 @@ func (r *Reader) fold(i int, out *Reading) {
 		out.MostKVUsage = &most
 	case f.most:
 		sum = most
+	case f.inMS:
+		sum /= 1e3
 	}
 	switch r.families[i].of {
 	case Running, KVUsage:
