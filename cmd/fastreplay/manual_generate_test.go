@@ -129,20 +129,32 @@ func latencyList(of string) string {
 func noteTable(t *testing.T) string {
 	t.Helper()
 	texts := map[string]string{}
-	for _, pattern := range []string{"../../engine/setup/*.go", "../../engine/replay/*.go"} {
-		files, _ := filepath.Glob(pattern)
+	for _, of := range []string{"setup", "replay", "collect", "metrics", "report", "merge"} {
+		files, _ := filepath.Glob("../../engine/" + of + "/*.go")
 		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
 			f := must.Have(parser.ParseFile(token.NewFileSet(), file, nil, 0))(t)
 			ast.Inspect(f, func(n ast.Node) bool {
 				call, ok := n.(*ast.CallExpr)
 				if !ok {
 					return true
 				}
-				if method, ok := call.Fun.(*ast.SelectorExpr); ok && method.Sel.Name == "note" {
-					code := literal(t, call.Args[0])
-					expect.Equal(t, texts[code], "", "two kinds of notes have the code %s", code)
-					texts[code] = regexp.MustCompile(`%[sdqv]`).ReplaceAllString(literal(t, call.Args[1]), "…")
+				args := call.Args
+				switch called := calledName(call); {
+				case called == "note" || called == "NotesOf":
+				case len(args) > 2 && (called == "Add" || called == "add"):
+					args = args[1:]
+				default:
+					return true
 				}
+				if _, ok := args[0].(*ast.BasicLit); !ok {
+					return true // Add itself
+				}
+				code := literal(t, args[0])
+				expect.Equal(t, texts[code], "", "two kinds of notes have the code %s", code)
+				texts[code] = regexp.MustCompile(`%[.0-9]*[sdqvgf]`).ReplaceAllString(literal(t, args[1]), "…")
 				return true
 			})
 		}
@@ -153,6 +165,17 @@ func noteTable(t *testing.T) string {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", code, cell(texts[code]))
 	}
 	return b.String()
+}
+
+// calledName is the name of a function or method that is called.
+func calledName(call *ast.CallExpr) string {
+	switch fun := call.Fun.(type) {
+	case *ast.SelectorExpr:
+		return fun.Sel.Name
+	case *ast.Ident:
+		return fun.Name
+	}
+	return ""
 }
 
 // literal is the text of string literals that are added to each other.

@@ -542,8 +542,7 @@ func number(is bool) int {
 const mostReplicaNotes = 4
 
 // replicaNotes say of targets that were wanted how long the run had fewer.
-func replicaNotes(s *metrics.Summary) []string {
-	var out sentences
+func replicaNotes(s *metrics.Summary) (out metrics.Notes) {
 	for i, e := range s.TargetChanges {
 		if e.What != scrape.Wanted || len(out) == mostReplicaNotes {
 			continue
@@ -554,10 +553,10 @@ func replicaNotes(s *metrics.Summary) []string {
 			return later.What == scrape.Joined && later.Target == e.Target
 		})
 		if joined < 0 {
-			out.add(true, "%snever joined", since)
+			out.Add(true, "never_joined", "%snever joined", since)
 			continue
 		}
-		out.add(true, "%sjoined %s later", since, format.Seconds(s.TargetChanges[i+joined].AtS-e.AtS))
+		out.Add(true, "joined_late", "%sjoined %s later", since, format.Seconds(s.TargetChanges[i+joined].AtS-e.AtS))
 	}
 	return out
 }

@@ -347,7 +347,7 @@ func TestReplicaNotes(t *testing.T) {
 		{AtS: 20, Target: "http://x", What: scrape.Joined, Wanted: 5, Had: 5},
 		{AtS: 30, Target: "http://z", What: scrape.Wanted, Wanted: 6, Had: 5},
 	}}
-	expect.List(t, replicaNotes(s), []string{
+	expect.List(t, texts(replicaNotes(s)), []string{
 		"from 12.0 s on 4 targets were wanted, and 3 took part: http://x joined 8.00 s later",
 		"from 30.0 s on 6 targets were wanted, and 5 took part: http://z never joined",
 	})

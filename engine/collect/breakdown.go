@@ -2,7 +2,6 @@ package collect
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -203,7 +202,7 @@ const (
 )
 
 // unevenNotes has a note if a gateway's spread over instances is not even, in requests or else in tokens.
-func (b *breakdown) unevenNotes(parts []metrics.Part) []string {
+func (b *breakdown) unevenNotes(parts []metrics.Part) metrics.Notes {
 	requests, tokens := 0.0, 0.0 // sums of squares
 	for _, p := range b.parts {
 		requests += float64(p.requests)
@@ -225,13 +224,14 @@ func (b *breakdown) unevenNotes(parts []metrics.Part) []string {
 		by := func(x, y metrics.Part) int { return cmp.Compare(of.got(&x), of.got(&y)) }
 		most := slices.MaxFunc(parts, by)
 		least := slices.MinFunc(parts, by)
-		return []string{fmt.Sprintf(
+		return metrics.NotesOf(
+			"uneven",
 			"%s spread unevenly over %s: %s answered %s of them, %s %s; an even share is %s (coefficient of "+
 				"variation %.2f)",
 			of.what, format.Many(len(parts), "instance"), most.Name,
 			format.Percent(of.got(&most)/sum), least.Name, format.Percent(of.got(&least)/sum),
 			format.Percent(1/float64(len(parts))), *cv,
-		)}
+		)
 	}
 	return nil
 }

@@ -274,7 +274,7 @@ func (c *Collector) Summary(s metrics.Summary, probed Probed) *metrics.Summary {
 			s.Targets[i].CountedHitRatio = stats.Ratio(hits, targets[i].Cache.Prompt)
 		}
 	}
-	s.Notes = append(c.notes(&s, &all, targets, probed), s.Notes...)
+	s.AddNotes(0, c.notes(&s, &all, targets, probed))
 	s.Verdict = verdict.Judge(&s, s.Verdict.Reasons...)
 	return &s
 }

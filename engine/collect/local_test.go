@@ -29,7 +29,7 @@ func TestLocalServers(t *testing.T) {
 	} {
 		s := &metrics.Summary{Run: metrics.Run{DurationS: 10}}
 		s.Run.Demo, s.Client.LocalServers = tt.demo, tt.of
-		if got := localNotes(s); !slices.Equal(got, tt.want) {
+		if got := texts(localNotes(s)); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
 		}
 	}

@@ -19,11 +19,11 @@ import (
 const perChunkTolerance = 0.005
 
 // notes returns warnings about the results, one sentence each.
-func (c *Collector) notes(s *metrics.Summary, all *targetStats, targets []targetStats, probed Probed) []string {
-	out := sentences{}
-	add := out.add
+func (c *Collector) notes(s *metrics.Summary, all *targetStats, targets []targetStats, probed Probed) metrics.Notes {
+	var out metrics.Notes
+	add := out.Add
 	for i := range s.Trends {
-		add(true, "%s", s.Trends[i].Words())
+		add(true, "trend", "%s", s.Trends[i].Words())
 	}
 	cut := s.Requests.ByOutcome[record.Cancelled.String()]
 	unsent := s.Requests.ByOutcome[record.NotSent.String()] - s.Workload.LeftOut
@@ -32,29 +32,33 @@ func (c *Collector) notes(s *metrics.Summary, all *targetStats, targets []target
 		over = "the run was lost"
 	}
 	add(s.Run.Cut && cut+unsent > 0,
-		"%s cut off and %s not sent, because %s: the verdict does not count them as failed",
+		"cut_off", "%s cut off and %s not sent, because %s: the verdict does not count them as failed",
 		format.Requests(cut), format.Count(unsent), over)
 	perChunk := stats.OrZero(s.Tokens.PerChunk)
 	add(s.Tokens.PerChunk != nil && math.Abs(perChunk-1) > perChunkTolerance,
-		"a chunk has %.2f tokens on average: ITL is per chunk, TPOT per token", perChunk)
+		"tokens_per_chunk", "a chunk has %.2f tokens on average: ITL is per chunk, TPOT per token", perChunk)
 	add(s.Tokens.PerChunk != nil && perChunk < 1-perChunkTolerance,
+		"fewer_tokens_than_chunks",
 		"the server counts fewer tokens than it sent chunks: if the first chunk of an answer is none of them, TTFT is "+
 			"too short")
 	t := &all.Tokens
-	add(t.PromptMismatches > 0, "row %d is the first whose prompt tokens differ: %s sent, %s counted",
+	add(t.PromptMismatches > 0, "prompt_tokens_differ",
+		"row %d is the first whose prompt tokens differ: %s sent, %s counted",
 		t.FirstMismatch.row, format.Count(t.FirstMismatch.want),
 		format.Count(t.FirstMismatch.got))
-	add(s.Tokens.FromChunks > 0, "the server sent no usage in %s: their completion tokens are counted chunks",
+	add(s.Tokens.FromChunks > 0, "tokens_from_chunks",
+		"the server sent no usage in %s: their completion tokens are counted chunks",
 		format.Requests(s.Tokens.FromChunks))
-	add(s.Tokens.OverLong > 0, "%s longer than recorded", format.Many(s.Tokens.OverLong, "completion"))
+	add(s.Tokens.OverLong > 0, "over_long", "%s longer than recorded", format.Many(s.Tokens.OverLong, "completion"))
 	add(s.Tokens.CutShort > 0 && !s.Limits.ForcedOutput,
-		"%s shorter than recorded, because the output length was not forced",
+		"cut_short", "%s shorter than recorded, because the output length was not forced",
 		format.Many(s.Tokens.CutShort, "completion"))
 	above := s.PrefixCache.AboveIdealRequests
-	add(above > 0, "%s hit %s above the ideal for the plan's order",
+	add(above > 0, "above_ideal", "%s hit %s above the ideal for the plan's order",
 		format.Requests(above), format.Many(all.Cache.AboveTokens, "token"))
 	if k := s.Client.Stamps; k != nil && k.ClockSteps+k.Dropped > 0 {
 		add(true,
+			"clock_set",
 			"the wall clock was set %s during the run (by %s at most): %s around it were not used, and the "+
 				"reader's clock gave those times",
 			format.Many(k.ClockSteps, "time"), format.Duration(k.StepMS*1e6, 3),
@@ -64,13 +68,14 @@ func (c *Collector) notes(s *metrics.Summary, all *targetStats, targets []target
 	if 2*s.Tokens.AtOnce > s.Requests.OK {
 		whole = "; a proxy that buffers streams does that, and TTFT is then the time of the whole answer"
 	}
-	add(s.Tokens.AtOnce > 0, "%s brought all tokens at one instant, so there is no TPOT or ITL of them%s",
+	add(s.Tokens.AtOnce > 0, "at_once", "%s brought all tokens at one instant, so there is no TPOT or ITL of them%s",
 		format.Many(s.Tokens.AtOnce, "response"), whole)
 	add(s.Tokens.SeveralChoices > 0,
+		"several_choices",
 		"%s had several choices: TPOT is per choice, tokens and lengths are those of all choices together",
 		format.Many(s.Tokens.SeveralChoices, "response"))
 	out = append(out, connectionNotes(s)...)
-	var uneven, placement []string
+	var uneven, placement metrics.Notes
 	// if the requests are routed here, by --route and the weights, the page has tables of that
 	if s.Instances != nil && !c.pairs.OneByOne() {
 		uneven = c.parts.instances.unevenNotes(s.Instances.Parts)
@@ -79,6 +84,7 @@ func (c *Collector) notes(s *metrics.Summary, all *targetStats, targets []target
 	out = append(out, slices.Concat(gatewayNotes(s, &all.Gateway), historyNotes(s.History), answerNotes(s), uneven,
 		outageNotes(s), replicaNotes(s), serverNotes(s), placement, localNotes(s))...)
 	add(all.Cache.Finer > 0,
+		"smaller_blocks",
 		"%s hit more than whole blocks of the assumed size: the server reuses smaller pieces; give their size "+
 			"with --engine-block-tokens",
 		format.Requests(all.Cache.Finer))
@@ -101,7 +107,8 @@ func (c *Collector) notes(s *metrics.Summary, all *targetStats, targets []target
 		}
 	}
 	if len(partly) > 0 {
-		add(true, "%s sent no usage in %s: their hits are unknown and left out of the reported ratio",
+		add(true, "hits_partly_reported",
+			"%s sent no usage in %s: their hits are unknown and left out of the reported ratio",
 			several(partly), format.Requests(partlyRequests))
 	}
 	if len(silent) > 0 {
@@ -115,14 +122,15 @@ func (c *Collector) notes(s *metrics.Summary, all *targetStats, targets []target
 }
 
 // connectionNotes say what servers that close their connections cost.
-func connectionNotes(s *metrics.Summary) []string {
-	var out sentences
+func connectionNotes(s *metrics.Summary) (out metrics.Notes) {
 	c := &s.Connections
-	out.add(c.ClosedEarly > 0,
+	out.Add(c.ClosedEarly > 0,
+		"closed_early",
 		"the server closed %s within a second of an answer and had not announced it: from then on each request "+
 			"there had a connection of its own",
 		format.Many(c.ClosedEarly, "connection"))
-	out.add(s.Requests.Resent > 0,
+	out.Add(s.Requests.Resent > 0,
+		"resent",
 		"%s sent again, since the server closed the connection without an answer: it may have done the work "+
 			"twice, and the times are those of the second attempt (--resend)",
 		format.Requests(s.Requests.Resent))
@@ -131,8 +139,7 @@ func connectionNotes(s *metrics.Summary) []string {
 
 // localNotes name the servers that share the client's machine, and how long they waited for its cores. Those of a
 // demo are ours.
-func localNotes(s *metrics.Summary) []string {
-	var out sentences
+func localNotes(s *metrics.Summary) (out metrics.Notes) {
 	l := s.Client.LocalServers
 	if l == nil || s.Run.Demo {
 		return nil
@@ -145,21 +152,14 @@ func localNotes(s *metrics.Summary) []string {
 			busy = ", so its latencies are those of a busy machine"
 		}
 	}
-	out.add(l.Processes != "", "the server shares this machine with the client (%s): %s%s", l.Processes, waited, busy)
-	out.add(l.Unknown != "",
+	out.Add(l.Processes != "", "local_server",
+		"the server shares this machine with the client (%s): %s%s", l.Processes, waited, busy)
+	out.Add(l.Unknown != "",
+		"local_server_unread",
 		"a server's address is the client's own machine's, and how long it waited for a core is unknown, since "+
 			"its process could not be read to the end (%s)",
 		l.Unknown)
 	return out
-}
-
-// sentences are notes.
-type sentences []string
-
-func (all *sentences) add(holds bool, format string, args ...any) {
-	if holds {
-		*all = append(*all, fmt.Sprintf(format, args...))
-	}
 }
 
 // several names the first of them, and how many there are.
@@ -218,23 +218,24 @@ func (g *gatewayCounts) summary() *metrics.Gateway {
 
 // gatewayNotes has a note if a gateway took most of TTFT. LiteLLM holds its response head back until the first chunk.
 // So if its own time does not explain that, the server may have worked on after its own head.
-func gatewayNotes(s *metrics.Summary, all *gatewayCounts) []string {
+func gatewayNotes(s *metrics.Summary, all *gatewayCounts) metrics.Notes {
 	if g := s.Gateway; g == nil || g.Share == nil || *g.Share <= 0.5 {
 		return nil
 	}
-	text := fmt.Sprintf("the gateway took %s of TTFT, the server %s until the head of its response",
-		format.Percent(*s.Gateway.Share), format.Percent(*s.Gateway.ServerShare))
-	if own := s.Gateway.OwnMS; own != nil {
-		text += fmt.Sprintf("; the gateway reports %s a request as its own time", format.Duration(own.Mean*1e6, 3))
+	own := ""
+	if reported := s.Gateway.OwnMS; reported != nil {
+		own = fmt.Sprintf("; the gateway reports %s a request as its own time", format.Duration(reported.Mean*1e6, 3))
 		if float64(all.Own.SumNS()) <= 0.5*float64(all.TTFT) {
-			text += ", and the rest is its queue, unless the server sends its head long before the first token"
+			own += ", and the rest is its queue, unless the server sends its head long before the first token"
 		}
 	}
-	return []string{text}
+	return metrics.NotesOf("gateway_share",
+		"the gateway took %s of TTFT, the server %s until the head of its response%s",
+		format.Percent(*s.Gateway.Share), format.Percent(*s.Gateway.ServerShare), own)
 }
 
 // historyNotes explains why turns were not sent with the answers of the run.
-func historyNotes(h *metrics.History) []string {
+func historyNotes(h *metrics.History) metrics.Notes {
 	if h == nil || h.Why == (metrics.HistoryGaps{}) {
 		return nil
 	}
@@ -244,15 +245,16 @@ func historyNotes(h *metrics.History) []string {
 			"follow an answer without text"),
 		format.Some(h.Why.Tools, "follow a tool call"), format.Some(h.Why.Apart,
 			"do not begin with the messages of an earlier turn"))
-	return []string{fmt.Sprintf("live history: %s of %s were sent with the file's text in place of an answer: %s",
-		format.Count(h.Partly+h.Recorded), format.Many(h.Turns, "follow-up turn"), strings.Join(why, ", "))}
+	return metrics.NotesOf("history_not_live",
+		"live history: %s of %s were sent with the file's text in place of an answer: %s",
+		format.Count(h.Partly+h.Recorded), format.Many(h.Turns, "follow-up turn"), strings.Join(why, ", "))
 }
 
 // costlyPlacement is how much of the prompt tokens a gateway's placement must cost before a note names it.
 const costlyPlacement = 0.01
 
 // placementNotes has a note on the prefix hits that a gateway's choice of instances cost.
-func placementNotes(s *metrics.Summary) []string {
+func placementNotes(s *metrics.Summary) metrics.Notes {
 	o := s.Routing
 	if o == nil || o.Actual == nil || len(s.Instances.Parts) != o.Instances {
 		return nil
@@ -262,13 +264,14 @@ func placementNotes(s *metrics.Summary) []string {
 	if max(best.HitRatio, bounded.HitRatio)-o.Actual.HitRatio < costlyPlacement {
 		return nil
 	}
-	return []string{fmt.Sprintf(
+	return metrics.NotesOf(
+		"placement_cost",
 		"the gateway's placement on %s can reach %s prefix hits at best, a greedy prefix-aware router %s (%s "+
 			"within %g times the mean load), one cache for all %s",
 		format.Many(o.Instances, "instance"), format.Percent(o.Actual.HitRatio),
 		format.Percent(best.HitRatio), format.Percent(bounded.HitRatio), o.LoadBound,
 		format.Percent(o.OneCacheRatio),
-	)}
+	)
 }
 
 // answerCounts is over ok requests.
@@ -313,7 +316,7 @@ func (c *answerCounts) summary(known *metrics.Answers) *metrics.Answers {
 }
 
 // answerNotes says what the answers do to hits.
-func answerNotes(s *metrics.Summary) []string {
+func answerNotes(s *metrics.Summary) metrics.Notes {
 	a := s.Answers
 	if a == nil || a.Carried == 0 {
 		return nil
@@ -325,11 +328,11 @@ func answerNotes(s *metrics.Summary) []string {
 	carried := fmt.Sprintf("%s of earlier answers, %s of the input, are in the prompts of %s as recorded",
 		format.Many(a.Carried, "token"), share, format.Many(a.Turns, "follow-up turn"))
 	if a.Mode == metrics.AnswersForced {
-		return []string{carried +
-			": the servers were told to answer them, so caches can hit them, and expected hits count them"}
+		return metrics.NotesOf("answers_forced",
+			"%s: the servers were told to answer them, so caches can hit them, and expected hits count them", carried)
 	}
-	return []string{carried +
-		": answers were free, so no cache can hit them, and expected hits leave them out (--api vllm-generate " +
-		"--force-answers tells a server its answers; " +
-		"--history live, for a trace with messages, carries what it answered)"}
+	return metrics.NotesOf("answers_free",
+		"%s: answers were free, so no cache can hit them, and expected hits leave them out (--api vllm-generate "+
+			"--force-answers tells a server its answers; "+
+			"--history live, for a trace with messages, carries what it answered)", carried)
 }

@@ -20,6 +20,14 @@ func said(v metrics.Verdict) (out []string) {
 	return out
 }
 
+// texts are those of notes.
+func texts(all metrics.Notes) (out []string) {
+	for _, n := range all {
+		out = append(out, n.Text)
+	}
+	return out
+}
+
 // notesOf returns the notes of a run with one target whose only request is r.
 func notesOf(r *record.Record, change func(*metrics.Summary)) []string {
 	c := NewCollector([]string{"http://a:1"})
@@ -28,7 +36,13 @@ func notesOf(r *record.Record, change func(*metrics.Summary)) []string {
 	if change != nil {
 		change(&info)
 	}
-	return c.Summary(info, Probed{}).Notes
+	s := c.Summary(info, Probed{})
+	for i, code := range s.NoteCodes {
+		if (code == "") != (s.Notes[i] == "said the engine") {
+			panic(s.Notes[i] + " has the code " + code)
+		}
+	}
+	return s.Notes[:len(s.NoteCodes)]
 }
 
 func answered() *record.Record {
@@ -129,7 +143,7 @@ func TestHistoryNotes(t *testing.T) {
 				"(--sessions gated or think wait for it), 2 follow a turn that failed, 1 follow an answer without text, 2 follow a tool call, " +
 				"1 do not begin with the messages of an earlier turn"}},
 	} {
-		if got := historyNotes(c.h); !reflect.DeepEqual(got, c.want) {
+		if got := texts(historyNotes(c.h)); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%+v\ngot  %q\nwant %q", c.h, got, c.want)
 		}
 	}

@@ -2,7 +2,6 @@ package collect
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -189,14 +188,14 @@ func (c *Collector) others(o *metrics.Outage, at failingPlace) {
 }
 
 // outageNotes has a note for each target that failed for a time, with what that did to the others.
-func outageNotes(s *metrics.Summary) []string {
-	var out []string
+func outageNotes(s *metrics.Summary) (out metrics.Notes) {
 	for i, o := range s.Outages {
 		if i == mostOutages {
-			return append(out,
-				fmt.Sprintf("%s more failed for a time: outages in summary.json", format.Count(len(s.Outages)-i)))
+			out.Add(true, "more_outages", "%s more failed for a time: outages in summary.json",
+				format.Count(len(s.Outages)-i))
+			break
 		}
-		out = append(out, o.Words())
+		out.Add(true, "outage", "%s", o.Words())
 	}
 	return out
 }

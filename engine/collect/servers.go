@@ -53,45 +53,49 @@ func coversUsAlone(s *scrape.Server, ours *metrics.Tokens) bool {
 
 // serverNotes names where the servers' own numbers and ours contradict each other, and the faults that the servers
 // report.
-func serverNotes(s *metrics.Summary) []string {
+func serverNotes(s *metrics.Summary) metrics.Notes {
 	if s.Servers == nil {
 		return nil
 	}
-	out := sentences{}
-	add := out.add
+	var out metrics.Notes
+	add := out.Add
 	all := &s.Servers.All
 	running := stats.OrZero(all.RunningBefore)
 	preempted := stats.OrZero(all.Preemptions)
 	add(running > 0,
+		"running_before",
 		"before the first request the servers were running %s already: others use them, or their gauges lag behind",
 		format.Requests(int64(running)))
 	for _, t := range s.Servers.Targets {
 		add(t.Alternates,
+			"metrics_alternate",
 			"each reading of the metrics of %s is another server's, as behind a load balancer, so nothing is "+
 				"summed: give each server's own page with --scrape-url",
 			t.Target)
 		add(t.Restarts > 0,
+			"server_restarted",
 			"the counters of %s fell %s: it was restarted, and what it counted since the sample before is missing",
 			t.Target, format.Many(t.Restarts, "time"))
 		down := slices.ContainsFunc(s.Outages, func(o metrics.Outage) bool { return o.Target == t.Target })
-		add(t.Missed > 0 && !down, "%s did not answer %d of %s of its metrics, the last one: %s",
+		add(t.Missed > 0 && !down, "metrics_missed", "%s did not answer %d of %s of its metrics, the last one: %s",
 			t.Target, t.Missed, format.Many(t.Missed+t.Samples, "scrape"), format.Quote(t.Error))
 	}
-	add(s.Servers.Apart != "", "the servers' counts are not those of this run: %s", s.Servers.Apart)
+	add(s.Servers.Apart != "", "counts_apart", "the servers' counts are not those of this run: %s", s.Servers.Apart)
 	add(preempted > 0,
-		"the servers preempted requests (%s): their KV caches were too small for what ran at once",
+		"preempted", "the servers preempted requests (%s): their KV caches were too small for what ran at once",
 		format.Many(int64(preempted), "time"))
 	if drafts := stats.OrZero(all.DraftTokens); drafts > 0 {
 		made := ""
 		if s.Workload.Verbatims < s.Workload.Requests {
 			made = "; of prompts made of random tokens that says nothing about real text, and nor do TPOT and ITL"
 		}
-		add(true, "speculative decoding: the servers' models accepted %s of %s%s",
+		add(true, "speculative", "speculative decoding: the servers' models accepted %s of %s%s",
 			format.Percent(stats.OrZero(all.AcceptedTokens)/drafts),
 			format.Many(int64(drafts), "draft token"), made)
 	}
 	if w := all.WaitingShare; w != nil && *w > longQueue {
 		add(true,
+			"servers_queued",
 			"requests waited in the servers' queues in %s of the samples (%s on average): the load was above "+
 				"their capacity",
 			format.Percent(*w), format.Number(all.Waiting.Mean, 3))
@@ -102,7 +106,7 @@ func serverNotes(s *metrics.Summary) []string {
 
 // hitNotes compares the prefix hits that the servers counted with those that their responses reported. If they made
 // fewer tokens than arrived, other servers answered, too, whose hits nobody counted. tokenNotes has a note on that.
-func hitNotes(s *metrics.Summary) []string {
+func hitNotes(s *metrics.Summary) metrics.Notes {
 	counted := s.Servers.All.PrefixHitRatio
 	reported := s.PrefixCache.ReportedHitRatio
 	// of some targets: what the responses of the others report is no share of all
@@ -117,11 +121,12 @@ func hitNotes(s *metrics.Summary) []string {
 		!agree(made, s.Tokens.Completion):
 		return nil
 	case reported == nil && s.PrefixCache.CountedTokens == nil && s.PrefixCache.ExpectedHitRatio != nil:
-		return []string{fmt.Sprintf(
+		return metrics.NotesOf(
+			"hits_unreported",
 			"responses report no cached tokens; by the servers' own counters %s of the prompt tokens hit, where "+
 				"an ideal cache has %s",
 			format.Percent(*counted), format.Percent(*s.PrefixCache.ExpectedHitRatio),
-		)}
+		)
 	case reported == nil || math.Abs(*counted-*reported) <= hitTolerance:
 		return nil
 	}
@@ -145,8 +150,9 @@ func hitNotes(s *metrics.Summary) []string {
 	default:
 		why = "; not all of the servers were read"
 	}
-	return []string{fmt.Sprintf("the servers count %s prefix hits during the run, the responses report %s%s",
-		format.Percent(*counted), format.Percent(*reported), why)}
+	return metrics.NotesOf(
+		"hits_differ", "the servers count %s prefix hits during the run, the responses report %s%s",
+		format.Percent(*counted), format.Percent(*reported), why)
 }
 
 // fromConnector reports whether answers tell of tokens that a connector brought as vLLM's do, which know no host tier.
@@ -161,7 +167,7 @@ func tokensCompare(s *metrics.Servers) bool {
 }
 
 // tokenNotes compares the tokens that the servers made with those that came.
-func tokenNotes(s *metrics.Summary) []string {
+func tokenNotes(s *metrics.Summary) metrics.Notes {
 	all := &s.Servers.All
 	if !tokensCompare(s.Servers) {
 		return nil
@@ -181,6 +187,7 @@ func tokenNotes(s *metrics.Summary) []string {
 	case s.Requests.Resent > 0:
 		why = fmt.Sprintf("%s sent twice, or others use them, too", format.Requests(s.Requests.Resent))
 	}
-	return []string{fmt.Sprintf("the servers made %s tokens during the run, and %s came in answers that ended ok: %s",
-		format.Count(int64(made)), format.Count(int64(came)), why)}
+	return metrics.NotesOf(
+		"tokens_differ", "the servers made %s tokens during the run, and %s came in answers that ended ok: %s",
+		format.Count(int64(made)), format.Count(int64(came)), why)
 }

@@ -85,7 +85,7 @@ func TestServerNotes(t *testing.T) {
 	} {
 		s := agreeing()
 		c.change(s)
-		got := serverNotes(s)
+		got := texts(serverNotes(s))
 		if c.want == "" && len(got) > 0 || c.want != "" && (len(got) != 1 || !strings.Contains(got[0], c.want)) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}

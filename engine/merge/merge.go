@@ -200,8 +200,8 @@ func (s *Shards) summary(c *collect.Collector, records *record.Lines, endNS int6
 		Limits:   plan.Limits,
 		Requests: metrics.Requests{Planned: records.Count - c.Unmeasured()},
 		Records:  records,
-		Notes:    metrics.Texts(plan.Notes),
 	}
+	sum.AddNotes(0, plan.Notes)
 	sum.Run.StartedAt = file.StartAt
 	sum.Run.Host.CPUs = 0
 	sum.Run.Concurrency, sum.Run.Lanes = 0, 0
@@ -250,10 +250,11 @@ func (s *Shards) summary(c *collect.Collector, records *record.Lines, endNS int6
 	if err != nil {
 		return nil, err
 	}
-	sum.Notes = append(sum.Notes, s.clockNotes()...)
-	sum.Notes = append(sum.Notes,
+	notes := s.clockNotes()
+	notes.Add(true, "merged",
 		"merged from shards: nobody looked for why hits are below the ideal, and percentiles that records do not "+
 			"have, such as the receive lag, are those of the worst shard")
+	sum.AddNotes(len(sum.Notes), notes)
 	out := c.Summary(sum, collect.Probed{})
 	out.SetFacts(facts)
 	rest := int64(0) // planned, and in nobody's files
@@ -327,12 +328,13 @@ func (k *source) row() metrics.Shard {
 }
 
 // clockNotes say which clocks were not compared.
-func (s *Shards) clockNotes() []string {
+func (s *Shards) clockNotes() metrics.Notes {
 	for i, k := range s.all {
 		if i > 0 && k.summary != nil && len(k.file.Clock) == 0 {
 			why := cmp.Or(k.file.ClockErr, "shard 0 did not answer")
-			return []string{"the shards' clocks were not compared, so instants of different shards are as far apart " +
-				"as these were: " + why}
+			return metrics.NotesOf("clocks_not_compared",
+				"the shards' clocks were not compared, so instants of different shards are as far apart as these "+
+					"were: %s", why)
 		}
 	}
 	return nil

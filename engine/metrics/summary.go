@@ -8,6 +8,8 @@
 package metrics
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -200,6 +202,8 @@ type Summary struct {
 	Until *Until `json:"until,omitempty" merge:"none"`
 	// sentences that are worth knowing and have no bearing on the verdict
 	Notes []string `json:"notes" merge:"none"`
+	// names the kind of each of notes: see [notes](#codes-of-notes); "" of one from a version that had none
+	NoteCodes []string `json:"note_codes" merge:"none"`
 }
 
 // Unlike says what a file of records has that differs from what the run wrote; "" if nothing. seen are the lines of
@@ -719,31 +723,51 @@ type Unknown struct {
 	Note string // in whole sentences
 }
 
-// Fold is a note of what is unknown: in whole sentences of one thing, as a list of several.
-func Fold(all []Unknown) []string {
+// Fold is a note of what is unknown: in whole sentences of one thing, as a list of several; none of nothing.
+func Fold(all []Unknown) Notes {
 	switch len(all) {
 	case 0:
 		return nil
 	case 1:
-		return []string{all[0].Note}
+		return NotesOf("unreported", "%s", all[0].Note)
 	}
 	var what []string
 	for _, u := range all {
 		what = append(what, u.What)
 	}
-	return []string{"the server does not report: " + strings.Join(what, ", ")}
+	return NotesOf("unreported_facts", "the server does not report: %s", strings.Join(what, ", "))
 }
 
 // Note is what is worth knowing of a run.
 type Note struct {
-	Code string `json:"code"` // names its kind: see [notes](#notes-before-the-start)
+	Code string `json:"code"` // names its kind: see [notes](#codes-of-notes)
 	Text string `json:"text"` // a sentence; may have several lines
 }
 
-// Texts are the sentences of notes.
-func Texts(notes []Note) (texts []string) {
-	for _, n := range notes {
-		texts = append(texts, n.Text)
+// Notes are notes in order.
+type Notes []Note
+
+// NotesOf is one note. The manual's list of codes is made of the calls of this and of Add.
+func NotesOf(code, format string, args ...any) Notes {
+	return Notes{{code, fmt.Sprintf(format, args...)}}
+}
+
+// Add adds a note if that holds.
+func (all *Notes) Add(holds bool, code, format string, args ...any) {
+	if holds {
+		*all = append(*all, NotesOf(code, format, args...)...)
 	}
-	return texts
+}
+
+// AddNotes puts notes behind the first so many that s has.
+func (s *Summary) AddNotes(behind int, notes Notes) {
+	s.Notes = append([]string{}, s.Notes...)
+	s.NoteCodes = append(make([]string, 0, len(s.Notes)), s.NoteCodes...)
+	for len(s.NoteCodes) < len(s.Notes) { // of a version that had none
+		s.NoteCodes = append(s.NoteCodes, "")
+	}
+	for i, n := range notes {
+		s.Notes = slices.Insert(s.Notes, behind+i, n.Text)
+		s.NoteCodes = slices.Insert(s.NoteCodes, behind+i, n.Code)
+	}
 }

@@ -144,19 +144,21 @@ func (r *runner) conclude(found engine.Result) (*metrics.Summary, error) {
 	}
 	r.run.Forget()
 	runtime.GC() // or the rest would take as much memory besides
+	var late metrics.Notes
 	if r.until != nil {
 		r.until.End(r.collector)
 		info.Until = &r.until.Until
-		info.Notes = append(info.Notes, fmt.Sprintf("--until %s: %s", r.until.Text, r.until.Words()))
+		late.Add(true, "until", "--until %s: %s", r.until.Text, r.until.Words())
 	}
-	if stamps := info.Client.Stamps; r.cfg.Stamps == StampsRing && stamps != nil && !stamps.Ring {
-		info.Notes = append(info.Notes, "--kernel-timestamps ring: no ring could be made for the ports of these "+
-			"targets (64 at most), so instants are those of the sockets, and late reads are marked")
+	stamps := info.Client.Stamps
+	late.Add(r.cfg.Stamps == StampsRing && stamps != nil && !stamps.Ring, "no_ring",
+		"--kernel-timestamps ring: no ring could be made for the ports of these targets (64 at most), so instants "+
+			"are those of the sockets, and late reads are marked")
+	if r.loss != nil {
+		late.Add(!r.loss.Judged(), "abort_not_judged",
+			"--abort-if %s was not judged: no request has such a number", r.loss.Text)
 	}
-	if r.loss != nil && !r.loss.Judged() {
-		info.Notes = append(info.Notes, fmt.Sprintf("--abort-if %s was not judged: no request has such a number",
-			r.loss.Text))
-	}
+	info.AddNotes(len(info.Notes), late)
 	info.Run.Aborted = r.aborted
 	summary := r.collector.Summary(
 		info, collect.Probed{
@@ -165,7 +167,7 @@ func (r *runner) conclude(found engine.Result) (*metrics.Summary, error) {
 			CacheOff:           work.CacheOff,
 		},
 	)
-	summary.Notes = append(summary.Notes, append(r.unnamed(summary), preparationNotes(summary.Preparation)...)...)
+	summary.AddNotes(len(summary.Notes), append(r.unnamed(summary), preparationNotes(summary.Preparation)...))
 	diskErr = cmp.Or(diskErr,
 		report.WriteHistograms(r.Dir, r.collector, found.Run.StartedAt, found.Ended),
 		report.WriteSummary(r.Dir, summary),
@@ -247,7 +249,7 @@ func WriteExports(dir string, names []string, s *metrics.Summary, say func(text 
 }
 
 // unnamed returns a note if no answer had the header or field that was to name the instance.
-func (r *runner) unnamed(s *metrics.Summary) []string {
+func (r *runner) unnamed(s *metrics.Summary) metrics.Notes {
 	var asked []string
 	if r.cfg.InstanceHeaders != nil {
 		asked = append(asked, "the header "+strings.Join(r.cfg.InstanceHeaders, " or "))
@@ -258,7 +260,8 @@ func (r *runner) unnamed(s *metrics.Summary) []string {
 	if asked == nil || s.Instances != nil || s.Requests.OK == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("no answer had %s: which instance answered is unknown", strings.Join(asked, " or "))}
+	return metrics.NotesOf("instances_unnamed", "no answer had %s: which instance answered is unknown",
+		strings.Join(asked, " or "))
 }
 
 // info adds to what the run found what was asked for: the part of the summary that the collector does not count.
@@ -268,7 +271,7 @@ func (r *runner) info(found engine.Result) metrics.Summary {
 		found.Turns.Sessions = r.cfg.SessionsText()
 	}
 	planned := r.load.Requests() + len(r.load.LeftOut) - len(found.LeftOut) - int(r.collector.Unmeasured())
-	return metrics.Summary{
+	s := metrics.Summary{
 		Run: r.load.Run(found.Run), Workload: r.load.Workload(found.LeftOut), Client: found.Client,
 		Requests:    metrics.Requests{Planned: int64(planned)},
 		Connections: found.Connections,
@@ -285,14 +288,15 @@ func (r *runner) info(found engine.Result) metrics.Summary {
 		Amplify:       r.load.Facts.Amplify,
 		Limits:        r.cfg.Limits,
 		Verdict:       metrics.Verdict{Reasons: r.playReasons(found)},
-		Notes: slices.Concat(
-			metrics.Texts(r.notes.Kept),
-			r.leftOutNotes(found.LeftOut, found.Run.Partial),
-			r.playNotes(found),
-			r.idleNotes(found),
-			placementNotes(found.Placement),
-		),
 	}
+	s.AddNotes(0, slices.Concat(
+		r.notes.Kept,
+		r.leftOutNotes(found.LeftOut, found.Run.Partial),
+		r.playNotes(found),
+		r.idleNotes(found),
+		placementNotes(found.Placement),
+	))
+	return s
 }
 
 // appendUnreleased writes the requests of lanes for which the run had no time.
@@ -309,19 +313,20 @@ func (r *runner) appendUnreleased(out []int32, records []record.Record) {
 }
 
 // preparationNotes notes what was sent before the measurement.
-func preparationNotes(p *metrics.Preparation) []string {
+func preparationNotes(p *metrics.Preparation) metrics.Notes {
 	if p == nil || p.DurationS == nil {
 		return nil
 	}
-	return []string{fmt.Sprintf(
+	return metrics.NotesOf(
+		"preparation",
 		"%s and %s came before the measurement and took %s; their records have a phase, and no latency, token or "+
 			"failure counts them",
 		format.Many(p.Primers, "primer"), format.Many(p.Warmup, "warm-up request"), format.Span(*p.DurationS),
-	)}
+	)
 }
 
 // idleNotes notes what was cut of times in which nothing was in flight.
-func (r *runner) idleNotes(found engine.Result) (notes []string) {
+func (r *runner) idleNotes(found engine.Result) (notes metrics.Notes) {
 	if !r.cfg.Sessions.AtRun() {
 		return nil
 	}
@@ -329,16 +334,11 @@ func (r *runner) idleNotes(found engine.Result) (notes []string) {
 		what string
 		cut  engine.IdleCut
 	}{{"nothing", found.Idle}, {"nothing of a job", found.TreeIdle}} {
-		if of.cut.Times > 0 {
-			notes = append(notes, fmt.Sprintf(
-				"--idle-cap: %s %s was in flight for longer, and what was still to come came earlier, by %s in all",
-				format.Many(of.cut.Times, "time"), of.what, format.Span(float64(of.cut.NS)/1e9),
-			))
-		}
+		notes.Add(of.cut.Times > 0, "idle_cut",
+			"--idle-cap: %s %s was in flight for longer, and what was still to come came earlier, by %s in all",
+			format.Many(of.cut.Times, "time"), of.what, format.Span(float64(of.cut.NS)/1e9))
 	}
-	if notes == nil {
-		return []string{"--idle-cap: something was always in flight, or soon again: nothing was cut"}
-	}
+	notes.Add(notes == nil, "no_idle_cut", "--idle-cap: something was always in flight, or soon again: nothing was cut")
 	return notes
 }
 
@@ -353,14 +353,14 @@ func (r *runner) idleCuts(found engine.Result) *metrics.IdleCuts {
 	}
 }
 
-func placementNotes(p sched.Placement) []string {
+func placementNotes(p sched.Placement) metrics.Notes {
 	if p.FIFO || p.Refused == "" {
 		return nil
 	}
-	return []string{fmt.Sprintf(
+	return metrics.NotesOf("no_fifo",
 		"the sending thread ran without SCHED_FIFO (%s), under %s; root or CAP_SYS_NICE make it more punctual",
 		p.Refused, p,
-	)}
+	)
 }
 
 // tookAll reports whether lanes took all plays that were planned, before anybody stopped the run, and how many.
@@ -398,20 +398,21 @@ func (r *runner) playReasons(found engine.Result) []metrics.Reason {
 }
 
 // playNotes notes that lanes took all plays that were planned.
-func (r *runner) playNotes(found engine.Result) []string {
+func (r *runner) playNotes(found engine.Result) metrics.Notes {
 	plays, all := r.tookAll(found)
 	if !all || r.ranOut(found) {
 		return nil
 	}
-	return []string{fmt.Sprintf(
+	return metrics.NotesOf(
+		"plays_taken",
 		"--recycle: lanes took all %s that were planned, so some may have found none at the end; a smaller "+
 			"--assume-latency plans more",
 		format.Many(plays, "play"),
-	)}
+	)
 }
 
 // leftOutNotes notes how many requests waited for others until the run was over.
-func (r *runner) leftOutNotes(out []int32, partial bool) []string {
+func (r *runner) leftOutNotes(out []int32, partial bool) metrics.Notes {
 	if r.load.Plan.Dependencies == nil {
 		return nil
 	}
@@ -437,9 +438,9 @@ func (r *runner) leftOutNotes(out []int32, partial bool) []string {
 	case r.until != nil && r.until.Reached:
 		over = "--until ended the run"
 	}
-	return []string{
-		fmt.Sprintf("%s before %s could leave: not released, and no part of the run", over, format.Many(turns, what)),
-	}
+	return metrics.NotesOf(
+		"not_released",
+		"%s before %s could leave: not released, and no part of the run", over, format.Many(turns, what))
 }
 
 // known is all that is known before the start.

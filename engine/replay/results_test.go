@@ -25,7 +25,9 @@ func TestUnnamed(t *testing.T) {
 		{Config{InstanceField: []string{"a", "b"}}, silent, "no answer had the field a.b: which instance answered is unknown"},
 		{Config{InstanceHeaders: []string{"x-a"}, InstanceField: []string{"a"}}, silent, "no answer had the header x-a or the field a: which instance answered is unknown"},
 	} {
-		expect.Equal(t, strings.Join((&runner{cfg: &c.cfg}).unnamed(&c.s), "|"), c.want, "%q, %q", c.cfg.InstanceHeaders, c.cfg.InstanceField)
+		named := &metrics.Summary{}
+		named.AddNotes(0, (&runner{cfg: &c.cfg}).unnamed(&c.s))
+		expect.Equal(t, strings.Join(named.Notes, "|"), c.want, "%q, %q", c.cfg.InstanceHeaders, c.cfg.InstanceField)
 	}
 }
 

@@ -67,13 +67,12 @@ func rebuild(dir string, slos []metrics.SLO) (*metrics.Summary, error) {
 	plan.Run.DurationS = float64(endNS) / 1e9
 	plan.Run.Partial = true
 	plan.Limits.ForcedOutput = false
-	s := c.Summary(metrics.Summary{
+	known := metrics.Summary{
 		Requests: metrics.Requests{Planned: seen.Count - c.Unmeasured()},
 		Limits:   plan.Limits,
 		Workload: plan.Workload,
 		Servers:  servers,
 		Run:      plan.Run,
-		Notes:    metrics.Texts(plan.Notes),
 		Verdict: metrics.Verdict{Reasons: []metrics.Reason{{
 			Code:  metrics.NoSummary,
 			Grade: metrics.Invalid,
@@ -81,7 +80,9 @@ func rebuild(dir string, slos []metrics.SLO) (*metrics.Summary, error) {
 			Why: fmt.Sprintf("this is computed from its %s on disk, without ITL, connections and client",
 				format.Many(seen.Count, "record")),
 		}}},
-	}, collect.Probed{})
+	}
+	known.AddNotes(0, plan.Notes)
+	s := c.Summary(known, collect.Probed{})
 	s.Verdict.Drop(metrics.Interrupted) // no_summary says it
 	return s, nil
 }
@@ -267,8 +268,8 @@ func recount(dir string, s *metrics.Summary, slos []metrics.SLO) error {
 	}
 	lost := s.Requests.Planned + c.Unmeasured() - seen.Count
 	if lost > 0 {
-		s.Notes = append(s.Notes,
-			fmt.Sprintf("goodput was counted without %s that %s lacks", format.Many(lost, "record"), RequestsName))
+		s.AddNotes(len(s.Notes), metrics.NotesOf("goodput_incomplete", "goodput was counted without %s that %s lacks",
+			format.Many(lost, "record"), RequestsName))
 	}
 	return nil
 }
@@ -332,11 +333,12 @@ func LoadPart(dir string, part Part, slos ...metrics.SLO) (*metrics.Summary, err
 	if s.Requests.Planned == 0 {
 		return nil, fmt.Errorf("%s: no request was planned from %s", dir, s.Length())
 	}
-	s.Notes = []string{fmt.Sprintf(
+	s.AddNotes(0, metrics.NotesOf(
+		"part",
 		"these numbers are of %s; only the whole run has ITL, jobs, connections and the client; server metrics "+
 			"are those of the samples within",
 		s.Length(),
-	)}
+	))
 	// a part has none
 	reading := slices.Clone(whole.Lateness.Reading)
 	reading = slices.DeleteFunc(reading, func(u metrics.Unsafe) bool {

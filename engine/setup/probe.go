@@ -78,7 +78,7 @@ func (p *Prepared) probe(ctx context.Context) error {
 	p.sizeCaches(caches)
 	err = p.chooseCold(ctx)
 	for _, note := range metrics.Fold(p.Facts.Unknown) {
-		p.line("note: %s", note)
+		p.line("note: %s", note.Text)
 	}
 	return err
 }
