@@ -145,6 +145,52 @@ func TestOwnersOfAnyFormat(t *testing.T) {
 	}
 }
 
+// TestOwnersOfSamples: formats that have models, or who asks, in their objects fill the fields by the names there.
+func TestOwnersOfSamples(t *testing.T) {
+	t.Parallel()
+	swiss := filepath.Join(t.TempDir(), "swiss.jsonl")
+	writeFile(t, swiss, `{"timestamp":0,"prompt_tokens":9,"completion_tokens":2,"llm":"apertus-70b","user_hash":"u1"}`+"\n"+
+		`{"timestamp":5,"prompt_tokens":9,"completion_tokens":2,"llm":"apertus-8b","user_hash":"u2"}`+"\n"+
+		`{"timestamp":9,"prompt_tokens":9,"completion_tokens":2,"llm":"apertus-8b"}`+"\n")
+	for _, c := range []struct {
+		path, format, fields string
+		want                 map[string]int
+	}{
+		{"samples/dynamo.jsonl", "dynamo", "model=model", map[string]int{"model=sample": 91}},
+		{"samples/copilot.jsonl", "copilot", "model=model,class=initiator_type", map[string]int{"model=Model A": 78, "model=Model B": 10, "class=agent": 88}},
+		{"samples/tracelab.jsonl", "tracelab", "model=model", map[string]int{"model=model-0": 46, "model=model-1": 56}},
+		{"samples/otel.jsonl", "otel", "model=gen_ai.request.model", map[string]int{"model=m": 57}},
+		{swiss, "mooncake", "input_length=prompt_tokens,output_length=completion_tokens,model=llm,tenant=user_hash",
+			map[string]int{"model=apertus-70b": 1, "model=apertus-8b": 2, "tenant=u1": 1, "tenant=u2": 1}},
+	} {
+		for _, named := range []bool{false, true} {
+			args := []string{"convert", "--format", "mooncake", c.path}
+			if named {
+				args = append(args, "--fields", c.fields)
+			} else if c.path == swiss {
+				continue
+			}
+			p := start(t, nil, args...)
+			must.Equal(t, p.wait(t), 0, p.stderr.String())
+			got := map[string]int{}
+			for line := range strings.Lines(p.stdout.String()) {
+				var row map[string]any
+				must.Do(t, json.Unmarshal([]byte(line), &row))
+				for _, field := range []string{"tenant", "model", "class", "priority"} {
+					if row[field] != nil {
+						got[field+"="+fmt.Sprint(row[field])]++
+					}
+				}
+			}
+			want := c.want
+			if !named { // a server need not have the models of a recording
+				want = map[string]int{}
+			}
+			expect.Equal(t, fmt.Sprint(got), fmt.Sprint(want), c.format)
+		}
+	}
+}
+
 // TestHitsByModel: a server keeps the blocks of each model apart, and so does the ideal.
 func TestHitsByModel(t *testing.T) {
 	t.Parallel()

@@ -76,11 +76,17 @@ func (b *Batch) set(r *row, f rows.Field, value []byte) {
 // setAll notes the fields of a row that an object has.
 func (b *Batch) setAll(r *row, o object, fields ...rows.Field) {
 	for _, f := range fields {
-		value := o.Value(b.name(f))
-		if value != nil && o.OK() {
+		name := b.name(f)
+		value := o.Value(name)
+		if name != "" && value != nil && o.OK() {
 			b.set(r, f, value)
 		}
 	}
+}
+
+// setOwner is setAll for whose a row is, which most formats tell only where --fields names it.
+func (b *Batch) setOwner(r *row, o object) {
+	b.setAll(r, o, rows.TenantField, rows.ModelField, rows.ClassField, rows.PriorityField)
 }
 
 // setNeeded is setAll for fields without which a row cannot be replayed.

@@ -140,7 +140,7 @@ func (b *Batch) readLogged(o object, asked, answered string) {
 	}
 	setTimes(r, o)
 	r.SetSession(sessionOf(o, o.In(asked)))
-	b.setAll(r, o.In("owner"), rows.TenantField, rows.ModelField, rows.ClassField, rows.PriorityField)
+	b.setOwner(r, o.In("owner"))
 	failed := b.setAnswer(r, o.Value(answered), o, o.In("usageDetails"), o.In("usage_details"))
 	code := o.Value("status")
 	failed = failed || len(code) == 3 && code[0] >= '4' || o.Is("status", "failure") || o.Is("level", "ERROR")
