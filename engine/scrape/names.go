@@ -88,6 +88,9 @@ func families() []family {
 			{Transfers, "sglang:kv_transfer_latency_ms_count"},
 		}),
 		[]family{
+			// vLLM 0.32: of those of its KV connector
+			{engine: "vllm", of: HostHits, name: "vllm:prompt_tokens_cached_by_source_total", label: "source",
+				value: "host"},
 			{engine: "sglang", of: HostHits, name: "sglang:cached_tokens_total", label: "cache_source", value: "host"},
 			{engine: "sglang", of: ExternalHits, name: "sglang:cached_tokens_total", label: "cache_source",
 				value: "storage"},

@@ -32,7 +32,8 @@ type Counts struct {
 	Requests         *float64 `json:"requests"`          // requests that ended
 	DraftTokens      *float64 `json:"draft_tokens"`      // tokens that speculative decoding proposed
 	AcceptedTokens   *float64 `json:"accepted_tokens"`   // proposed tokens that the model accepted
-	// prompt tokens found in the host's memory, of prefix_hits (SGLang); absent if no page has it
+	// prompt tokens found in the host's memory: of prefix_hits (SGLang) or of external_hits (vLLM); absent if no page
+	// has it
 	HostHits *float64 `json:"host_hits,omitempty"`
 	// prompt tokens found beyond the engine: of prefix_hits (SGLang), or besides them (vLLM); absent likewise
 	ExternalHits *float64 `json:"external_hits,omitempty"`
