@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -175,22 +176,27 @@ func TestActionsRefused(t *testing.T) {
 	}
 }
 
-// TestActionsLeaveSendingAlone logs how late requests leave with commands beside them, against without.
+// TestActionsLeaveSendingAlone logs how late requests leave with commands beside them, and with owners who fill their
+// headers, models and priorities, against a run with neither. FASTREPLAY_ROUNDS is of how many alternating runs (2
+// otherwise).
 func TestActionsLeaveSendingAlone(t *testing.T) {
-	t.Parallel()
+	rounds, _ := strconv.Atoi(os.Getenv("FASTREPLAY_ROUNDS"))
 	mock := startMock(t)
 	load := steady(t, 600, 300, 4)
-	late := map[bool]float64{}
-	for range 2 {
-		for _, with := range []bool{false, true} {
-			args := []string{"--trace", load, "--url", mock.url}
-			if with {
-				args = append(args, "--at", actionsFile(t, "- {at: 100ms, every: 1s, run: 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done'}"))
-			}
-			res := run(t, args...)
+	busy := actionsFile(t, "- {at: 100ms, every: 1s, run: 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done'}")
+	owned := []string{"--tenants", "64", "--map", "tenant=tenant-1:gold,tenant-2:free", "--header", "x-fairness: {tenant}", "--header", "x-objective: {class}"}
+	flags := map[string][]string{"neither": nil, "commands": {"--at", busy}, "owners": owned}
+	p50, p99 := map[string]float64{}, map[string]float64{}
+	for range max(2, rounds) {
+		for name, more := range flags {
+			res := run(t, append([]string{"--trace", load, "--url", mock.url}, more...)...)
+			res.only(t, "ok")
 			expect.Equal(t, len(res.lines), 600, "records")
-			late[with] += res.summary.DriftUS.P99
+			p50[name] += res.summary.DriftUS.P50
+			p99[name] += res.summary.DriftUS.P99
 		}
 	}
-	t.Logf("drift p99 with commands is %.2f times that without", late[true]/late[false])
+	for _, name := range []string{"commands", "owners"} {
+		t.Logf("lateness with %s is %.2f times that with neither at p50, %.2f times at p99", name, p50[name]/p50["neither"], p99[name]/p99["neither"])
+	}
 }
