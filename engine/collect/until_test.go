@@ -59,7 +59,7 @@ func TestUntilInWorlds(t *testing.T) {
 		seeds, _ = strconv.Atoi(text)
 		n = 3200
 	}
-	slow := []string{"walk", "correlated-5", "correlated-20", "wave-half", "wave-1"}
+	slow := []string{"walk", "walk-4", "walk-8", "correlated-5", "correlated-20", "wave-half", "wave-1"}
 	for _, w := range worlds.Worlds() {
 		few := slices.Contains([]string{"independent", "turns-4", "queue-50"}, w.Name)
 		if len(w.Once) > 0 || text == "" && !few {

@@ -60,8 +60,8 @@ func (j *judged) add(interval *[2]float64, truth float64, sorted []float64, quan
 // With FASTREPLAY_WORLDS=300 it judges so many runs of each world and prints all shares; otherwise one. FASTREPLAY_WORLD
 // names the first letters of some.
 //
-// Two worlds are beyond any interval of one run: walk and correlated-20. There a percentile of the whole run is off by
-// many times more than its noise, and parts of the run differ by less than that. Their shares are only printed.
+// Where a server changes as slowly as in walks and correlated-20, the truth is that of the server as it was meanwhile: a
+// percentile of the whole run may be off by many times more than its noise, and parts of the run differ by less than that.
 func TestIntervalsInWorlds(t *testing.T) {
 	seeds, n, printed := 1, 600, false
 	if text := os.Getenv("FASTREPLAY_WORLDS"); text != "" {
@@ -72,11 +72,14 @@ func TestIntervalsInWorlds(t *testing.T) {
 		n, printed = 2000, true
 	}
 	metrics := []worlds.Metric{worlds.TTFT, worlds.TPOT, worlds.E2E}
-	beyond := []string{"walk", "correlated-20"}
+	slow := []string{"walk", "walk-4", "walk-8", "correlated-20"}
 	var wrong worlds.Share
 	for _, w := range worlds.Worlds() {
 		if !strings.HasPrefix(w.Name, os.Getenv("FASTREPLAY_WORLD")) {
 			continue
+		}
+		if slices.Contains(slow, w.Name) {
+			w = w.Kept()
 		}
 		var by [3][4]judged
 		for seed := range uint64(seeds) {
@@ -107,12 +110,10 @@ func TestIntervalsInWorlds(t *testing.T) {
 					fmt.Printf("%-14s %-4s p%-3.0f answered %-20s covers %-20s width %.2f\n",
 						w.Name, metric, float64(p)/10, j.answered, j.covers, width)
 				}
-				if low, _ := missed.Wilson(); !slices.Contains(beyond, w.Name) {
-					wrong.Hits += missed.Hits
-					wrong.Of += missed.Of
-					if low > 0.06 && printed {
-						t.Errorf("%s %s p%g: %s of the runs have a wrong interval", w.Name, metric, float64(p)/10, missed)
-					}
+				wrong.Hits += missed.Hits
+				wrong.Of += missed.Of
+				if low, _ := missed.Wilson(); low > 0.06 && printed {
+					t.Errorf("%s %s p%g: %s of the runs have a wrong interval", w.Name, metric, float64(p)/10, missed)
 				}
 				if w.Name == "independent" && printed && (p == 500 || p == 950) &&
 					(j.answered.Hits*100 < 95*j.answered.Of || width > 2.4) {
