@@ -281,8 +281,8 @@ func within(s *spec, at int, whole [2][]float64, cuts []cut, spanS float64) esti
 		}
 		if variance > dependent*short {
 			e.why = fmt.Sprintf(
-				"requests depend on each other for longer than a twentieth of the run (%s): one of %d times the "+
-					"length would tell, or 3 runs a side",
+				"requests depend on each other for longer than a twentieth of the run (%s): 3 runs a side would "+
+					"tell, or one of %d times the length unless the server drifts",
 				format.Span(spanS/sectionsMost), sectionsMost/sectionsLong)
 		}
 	}
