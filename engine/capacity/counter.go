@@ -5,6 +5,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
+	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
 // Span is the part of a probe that counts, its measured window. Instants and durations are in ns; instants since the
@@ -77,7 +78,7 @@ func (c *Counter) count(of []Slice, r *record.Record, open bool) {
 	of[at].Requests += ended
 	of[at].Open += 1 - ended
 	for i := range of[at].Of {
-		if c.objectives[i].concerns(r) {
+		if c.objectives[i].concerns(metrics.OwnerOf(r)) {
 			of[at].Of[i].Requests += ended
 			of[at].Of[i].Open += 1 - ended
 		}

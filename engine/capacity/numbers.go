@@ -89,7 +89,7 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 			c.Add(r, target)
 		}
 		for i := range objectives {
-			if objectives[i].concerns(r) {
+			if objectives[i].concerns(metrics.OwnerOf(r)) {
 				p.requests[i]++
 			}
 			if objectives[i].Beyond(r) {

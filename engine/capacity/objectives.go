@@ -162,7 +162,7 @@ func names() []string {
 // A request of another owner than the objective's is never beyond it. Those that the user left out, or that ended
 // because the probe did, are not to be counted at all.
 func (o *Objective) Beyond(r *record.Record) bool {
-	if !o.concerns(r) {
+	if !o.concerns(metrics.OwnerOf(r)) {
 		return false
 	}
 	if r.Outcome != record.OK || o.Metric == ok {
@@ -177,9 +177,9 @@ func (o *Objective) Beyond(r *record.Record) bool {
 	return bound.Exceeds(r)
 }
 
-// concerns reports whether r is one of the requests that the objective is about.
-func (o *Objective) concerns(r *record.Record) bool {
-	return o.Field == "" || metrics.OwnerOf(r).Value(o.Field) == o.Value
+// concerns reports whether the objective is about the requests of an owner.
+func (o *Objective) concerns(of rows.Owner) bool {
+	return o.Field == "" || of.Value(o.Field) == o.Value
 }
 
 // Shares are the shares of a trace's requests that objectives are about. An objective about none is an error.
@@ -187,7 +187,7 @@ func Shares(objectives []Objective, t *trace.Trace) (shares []float64, err error
 	for _, o := range objectives {
 		about := 0
 		for i := range t.Len() {
-			if o.Field == "" || t.OwnerOf(i).Value(o.Field) == o.Value {
+			if o.concerns(t.OwnerOf(i)) {
 				about++
 			}
 		}
