@@ -170,12 +170,40 @@ func TestConversationsShareTheirFate(t *testing.T) {
 				}
 			}
 			whole := [2][]float64{m.samples[0].numbers, m.samples[1].numbers}
-			e = within(&specs()[at], at, whole, m.cuts(), 1)
+			e = within(&specs()[at], at, whole, m.cuts(), 1, 1)
 			byTime += int(b2f(math.Abs(e.distance) <= e.reach))
 		}
 		t.Logf("%d conversations: of %d intervals %d hold the truth, and %d by time alone", conversations, trials, covered, byTime)
 		if conversations >= fewestGroups && (covered < trials*85/100 || byTime > trials*9/10) {
 			t.Errorf("%d conversations: of %d intervals %d hold the truth, and %d by time alone", conversations, trials, covered, byTime)
+		}
+	}
+}
+
+// TestWander: what goes up and down evenly does not wander, a step does, and what is equal says nothing.
+func TestWander(t *testing.T) {
+	for name, c := range map[string]struct {
+		factor func(i int) float64
+		want   func(float64) bool
+	}{
+		"equal":    {func(int) float64 { return 1 }, func(v float64) bool { return v == 1 }},
+		"by turns": {func(i int) float64 { return 1 + float64(i%2) }, func(v float64) bool { return v == 1 }},
+		"two equal halves": {func(i int) float64 { return 1 + float64(i/300) },
+			func(v float64) bool { return v > 35 && v < 45 }}, // 1/76 by 20 sections, and 1/3,120 by neighbours among 40
+	} {
+		m := pairOf(600, func(side, i int) *row {
+			r := &row{ok: true}
+			for l := range metrics.BoundedLatencies() {
+				r.ms[l] = 100
+			}
+			if side == 1 {
+				r.ms[metrics.TTFT] *= c.factor(i)
+			}
+			return r
+		})
+		m.addColumns()
+		if got := m.wander(0); !c.want(got) {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }
