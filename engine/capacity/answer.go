@@ -238,9 +238,7 @@ func (o *Outcome) Summarize(objectives int) {
 	}
 	for j := range objectives {
 		t := count(o.Slices, j)
-		if len(o.Slices) > 0 && o.Slices[0].Of != nil {
-			o.Of = append(o.Of, int64(t.n))
-		}
+		o.Of = append(o.Of, int64(t.n))
 		if o.Requests > 0 {
 			o.Beyond = append(o.Beyond, t.share())
 		}

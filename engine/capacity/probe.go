@@ -105,7 +105,7 @@ type Outcome struct {
 	Limited string `json:"limited,omitempty"`
 	// of an answer alone: requests of the window, in place of the slices
 	Requests int64 `json:"requests,omitempty"`
-	// of an answer alone: those that each objective is about; absent if each is about all
+	// of an answer alone: those that each objective is about
 	Of []int64 `json:"of,omitempty"`
 	// of an answer alone: share of the requests beyond each objective, in place of the slices
 	Beyond []float64 `json:"beyond,omitempty"`
