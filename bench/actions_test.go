@@ -64,10 +64,12 @@ func TestActions(t *testing.T) {
 		}
 	}
 	expect.Equal(t, all[0].Cost.Failed, int64(failed), "failed since the kill")
-	if undo := all[2].Undo; undo == nil || !undo.OK() {
+	// a busy machine may begin others first
+	again := slices.IndexFunc(all, func(a metrics.Action) bool { return strings.Contains(a.Run, "mock --listen") })
+	if undo := all[again].Undo; undo == nil || !undo.OK() {
 		t.Errorf("undone: %+v", undo)
 	}
-	if again := must.Have(os.ReadFile(pid))(t); alivePID(strings.TrimSpace(string(again))) {
+	if lives := must.Have(os.ReadFile(pid))(t); alivePID(strings.TrimSpace(string(lives))) {
 		t.Error("the server that was started lives on")
 	}
 	page := string(readFile(t, filepath.Join(res.dir, "report.html")))

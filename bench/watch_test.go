@@ -139,11 +139,12 @@ func TestWatchedTargetsRefused(t *testing.T) {
 // TestADeathUnderEachRouter: of four servers one dies. Whatever routes, only requests there fail, what was planned for a
 // server goes there to the end, and hits are what the caches had.
 func TestADeathUnderEachRouter(t *testing.T) {
+	load := generate(t, "--format", "bailian", "--rows", "400", "--rate", "100", "--turns", "1:4", "--input-tokens", "300:900", "--output-tokens", "4", "--reuse", "0.5")
 	for _, router := range setup.Routes() {
 		t.Run(router, func(t *testing.T) {
 			t.Parallel()
 			mocks := []*mockServer{startMock(t), startMock(t), startMock(t), startMock(t)}
-			args := []string{"--trace", "samples/bailian.jsonl", "--scale", "4", "--route", router, "--sender", "thread"}
+			args := []string{"--trace", load, "--route", router, "--sender", "thread"}
 			place := map[string]int{}
 			for i, m := range mocks {
 				args = append(args, "--url", m.url)
@@ -154,7 +155,7 @@ func TestADeathUnderEachRouter(t *testing.T) {
 			mocks[2].kill(t)
 			res := r.finish(t)
 			res.prove(t)
-			expect.Equal(t, len(res.lines), 300, "records")
+			expect.Equal(t, len(res.lines), 400, "records")
 			sessions := map[int64]string{}
 			for i, l := range res.lines {
 				if at, known := place[l.Target]; !known || router == setup.RouteRoundRobin && at != int(l.Row)%4 {
