@@ -60,8 +60,9 @@ func (j *judged) add(interval *[2]float64, truth float64, sorted []float64, quan
 // With FASTREPLAY_WORLDS=300 it judges so many runs of each world and prints all shares; otherwise one. FASTREPLAY_WORLD
 // names the first letters of some.
 //
-// Where a server changes as slowly as in walks and correlated-20, the truth is that of the server as it was meanwhile: a
-// percentile of the whole run may be off by many times more than its noise, and parts of the run differ by less than that.
+// Where a server changes as slowly as in walks, long waves and correlated-20, the truth is that of the server as it was
+// meanwhile: a percentile of the whole run may be off by many times more than its noise, and parts of the run differ by
+// less than that.
 func TestIntervalsInWorlds(t *testing.T) {
 	seeds, n, printed := 1, 600, false
 	if text := os.Getenv("FASTREPLAY_WORLDS"); text != "" {
@@ -72,7 +73,7 @@ func TestIntervalsInWorlds(t *testing.T) {
 		n, printed = 2000, true
 	}
 	metrics := []worlds.Metric{worlds.TTFT, worlds.TPOT, worlds.E2E}
-	slow := []string{"walk", "walk-4", "walk-8", "correlated-20"}
+	slow := []string{"walk", "walk-4", "walk-8", "correlated-20", "wave-half", "wave-1"}
 	var wrong worlds.Share
 	for _, w := range worlds.Worlds() {
 		if !strings.HasPrefix(w.Name, os.Getenv("FASTREPLAY_WORLD")) {
