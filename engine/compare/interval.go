@@ -18,6 +18,9 @@ const (
 	// dependent is how many times the variance among sections may exceed that of neighbours. Of pairs of independent
 	// requests 9 % exceed it, and of random walks of 8 % within a run 97 %.
 	dependent = 1.4
+	// drifts is how much pairs wander at most if a server does not change: of 12,000 runs of independent requests none
+	// exceeds it.
+	drifts = 4
 	// beyond is by how much wider an interval is if they do: only a change that is clear all the same lies outside.
 	beyond = 1.5
 	// unshown is how many times as far as the noise of pairs a random walk may move all numbers of a latency, and not
@@ -279,7 +282,7 @@ func within(s *spec, at int, whole [2][]float64, cuts []cut, wander, spanS float
 		if short > 0 {
 			growth = max(growth, ofSections(pseudo, sectionsLong)/short)
 		}
-		if variance > dependent*short {
+		if variance > dependent*short || wander > drifts {
 			e.why = fmt.Sprintf(
 				"requests depend on each other for longer than a twentieth of the run (%s): 3 runs a side would "+
 					"tell, or one of %d times the length unless the server drifts",

@@ -31,7 +31,7 @@ func (m *Metric) judge(s spec, r *Result) {
 		m.Sentence = fmt.Sprintf("no difference seen: %s %s %s", s.label, m.ends(), m.sign(m.times()))
 		if m.why != "" {
 			m.Verdict = Unknown
-			m.Sentence += "; " + m.why
+			m.Sentence = fmt.Sprintf("%s changed by %s %s; %s", s.label, m.change(), m.ends(), m.why)
 		}
 		if !pair && max(-*m.Low, *m.High) <= r.Margin {
 			m.Verdict = Same
