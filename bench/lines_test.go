@@ -16,8 +16,11 @@ import (
 // sample. A line may miss an objective or tell too little, but is never refused.
 func TestLinesOfPages(t *testing.T) {
 	t.Parallel()
-	line := regexp.MustCompile(`(?m)^    (fastreplay .*)$`)
-	for page, want := range map[string]int{"../SKILL.md": 6, "../cmd/fastreplay/manual/switch.md": 8} {
+	line := regexp.MustCompile(`(?m)^    (fastreplay (?:.*\\\n)*.*)$`)
+	for page, want := range map[string]int{"../SKILL.md": 6, "switch": 6, "aiperf": 4, "agentx": 4, "vllm": 3, "guidellm": 4, "llm-d": 3, "k6": 3} {
+		if !strings.Contains(page, "/") {
+			page = "../cmd/fastreplay/manual/" + page + ".md"
+		}
 		t.Run(filepath.Base(page), func(t *testing.T) {
 			t.Parallel()
 			lines := line.FindAllStringSubmatch(string(readFile(t, page)), -1)
@@ -26,12 +29,17 @@ func TestLinesOfPages(t *testing.T) {
 			home := t.TempDir()
 			must.Do(t, os.Symlink(binary, filepath.Join(home, "fastreplay")))
 			must.Do(t, os.WriteFile(filepath.Join(home, "trace.jsonl"), readFile(t, "samples/mooncake.jsonl"), 0o644))
-			few := steady(t, 40, 400, 3)
-			for _, name := range []string{"base1", "base2", "base3", "new1", "new2", "new3"} {
-				startReplayIn(t, nil, filepath.Join(home, name), "--trace", few, "--url", a.url).finish(t)
+			must.Do(t, os.WriteFile(filepath.Join(home, "weka.jsonl"), readFile(t, "samples/weka.jsonl"), 0o644))
+			if page == "../SKILL.md" {
+				few := steady(t, 40, 400, 3)
+				for _, name := range []string{"base1", "base2", "base3", "new1", "new2", "new3"} {
+					startReplayIn(t, nil, filepath.Join(home, name), "--trace", few, "--url", a.url).finish(t)
+				}
 			}
 			address := strings.NewReplacer("http://gpu1:8000", a.url, "gpu1:8000", a.url, "gpu2:8000", b.url,
-				"--window 30s", "--window 500ms --warm-in 0s", "rate 50 ", "rate 400 ")
+				"--window 30s", "--window 500ms --warm-in 0s", "--rate 50 ", "--rate 400 ", "--ramp 10:100:5s", "--rate max",
+				"--duration 2m", "--duration 3s", "--duration 10s", "--duration 500ms",
+				"agentx --concurrency 32", "agentx --concurrency 4 --unsafe-override --duration 3s")
 			for _, m := range lines {
 				c := exec.Command("bash", "-c", address.Replace(m[1]))
 				c.Dir = home

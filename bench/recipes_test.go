@@ -43,7 +43,7 @@ func TestRecipes(t *testing.T) {
 		t.Skipf("DuckDB and pandas are not here: %s%v", out, err)
 	}
 	must.Do(t, err, out)
-	if n := strings.Count(string(out), "sql "); n != 9 || strings.Contains(string(out), "sql 0 ") || !strings.Contains(string(out), "pandas 200 ") {
-		t.Errorf("%d recipes found rows, want 9:\n%s", n, out)
+	if n := strings.Count(string(out), "sql "); n != 10 || strings.Contains(string(out), "sql 0 ") || !strings.Contains(string(out), "pandas 200 ") {
+		t.Errorf("%d recipes found rows, want 10:\n%s", n, out)
 	}
 }

@@ -73,15 +73,18 @@ func loadKinds() []loadKind {
 func newCapacityCommand() *cobra.Command {
 	var o probingOptions
 	c := &cobra.Command{
-		Use:   "capacity --trace FILE --url URL --slo OBJECTIVES [-- FLAGS OF A REPLAY]",
+		Use:   "capacity --trace FILE --url URL --slo OBJECTIVES [flags] [-- FLAGS]",
 		Short: "Find the largest load of a trace at which objectives hold",
 		Long: `Find the largest load of a trace at which objectives hold, by as few and as short replays as possible.
 
 Each probe replays a part of the trace, with a cold cache. What stands behind -- goes to each replay. The directory of a
 search that was stopped or killed goes on with it if the same command is given again.`,
-		Example: `  fastreplay capacity --trace day.jsonl --url gpu1:8000 --slo "ttft.p95<1s tpot.p95<50ms ok>=99.9%"
-  fastreplay capacity --trace day.jsonl --url gpu1:8000 --slo "ttft.p99<2s" --over rate --budget 10m -- --api chat
-  fastreplay capacity --trace day.jsonl -u gpu1:8000 -u gpu2:8000 -u gpu3:8000 --slo "e2e.p95<20s" --over instances`,
+		Example: `  fastreplay capacity --trace day.jsonl --url gpu1:8000 \
+    --slo "ttft.p95<1s tpot.p95<50ms ok>=99.9%"
+  fastreplay capacity --trace day.jsonl --url gpu1:8000 --slo "ttft.p99<2s" \
+    --over rate --budget 10m -- --api chat
+  fastreplay capacity --trace day.jsonl -u gpu1:8000 -u gpu2:8000 \
+    --slo "e2e.p95<20s" --over instances`,
 	}
 	o.addFlags(c)
 	f := c.Flags()

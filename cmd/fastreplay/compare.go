@@ -59,8 +59,10 @@ and B are servers, and the runs are made here, with the flags of a replay behind
 A --fail-if is PASSED if the whole interval is within the limit, FAILED if it is
 beyond it, and else UNDECIDED. Exit code 3 if one is FAILED, 4 if one is UNDECIDED
 (see --undecided), 1 if one of its runs is INVALID.`,
-		Example: `  fastreplay compare --interleave abba gpu1:8000 gpu2:8000 -- trace.jsonl --scale 2
-  fastreplay compare base1 base2 base3 -- new1 new2 new3 --fail-if "ttft.p99:+5%"
+		Example: `  fastreplay compare --interleave abba gpu1:8000 gpu2:8000 \
+    -- trace.jsonl --scale 2
+  fastreplay compare base1 base2 base3 -- new1 new2 new3 \
+    --fail-if "ttft.p99:+5%"
   fastreplay compare results/monday results/tuesday
   fastreplay compare recorded results/monday`,
 		Args: cobra.ArbitraryArgs,

@@ -30,7 +30,8 @@ func newConvertCommand() *cobra.Command {
 --output. Several traces of one format are merged in time. Rows are in order of arrival, and the
 first is at time 0. What was repaired or left out, and what the other format has no place for, is noted.`,
 		Example: `  fastreplay convert azure.csv --format mooncake --output azure.jsonl
-  fastreplay convert chat.jsonl.zst --from 10m --to 20m --format bailian | zstd > part.jsonl.zst`,
+  fastreplay convert chat.jsonl.zst --from 10m --to 20m --format bailian \
+    | zstd > part.jsonl.zst`,
 		Args: someTraces,
 		RunE: func(c *cobra.Command, paths []string) error {
 			if keyFile != "" {

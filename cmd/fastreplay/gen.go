@@ -94,12 +94,12 @@ func newGenCommand() *cobra.Command {
 		Short: "Make a trace from a description",
 		Long: "Make a trace from a description and print it, or write it to --output. Equal descriptions with " +
 			"equal seeds make equal traces.",
-		Example: "  fastreplay gen --rows 5000 --rate 40 --arrival gamma:0.3 " +
-			"--input-tokens lognormal:2000:1500 > bursty.jsonl\n" +
-			"  fastreplay gen --format bailian --rows 500 --turns 1:6 --system-tokens 800 --reuse 0.6 " +
-			"--output chat.jsonl\n" +
-			"  fastreplay gen --rows 20000 --rate 2000 --arrival constant --input-tokens 3300 " +
-			"--output-tokens 20 > load.jsonl",
+		Example: `  fastreplay gen --rows 5000 --rate 40 --arrival gamma:0.3 \
+    --input-tokens lognormal:2000:1500 > bursty.jsonl
+  fastreplay gen --format bailian --rows 500 --turns 1:6 --system-tokens 800 \
+    --reuse 0.6 --output chat.jsonl
+  fastreplay gen --rows 20000 --rate 2000 --arrival constant \
+    --input-tokens 3300 --output-tokens 20 > load.jsonl`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			t, err := g.make()

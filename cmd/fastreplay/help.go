@@ -89,7 +89,8 @@ func helpList(root *cobra.Command) string {
 	b.WriteString("fastreplay FILE replays a trace: fastreplay --help. Or fastreplay COMMAND --help\n")
 	b.WriteString(commandList(root))
 	// for which the screen has no line
-	more := strings.Fields("agentx analysis benchmarks compat design flags fleet instances keys live trace")
+	more := strings.Fields("agentx aiperf analysis benchmarks compat design flags fleet guidellm instances " +
+		"k6 keys live llm-d scenario trace vllm")
 	names := format.Fill("help "+strings.Join(more, ", ")+", or", usageWidth)
 	b.WriteString(strings.Join(names, "\n") + "\n")
 	for _, topic := range manual.Topics() {
@@ -172,14 +173,13 @@ func firstHelp(c *cobra.Command) string {
 	return b.String()
 }
 
-// commandHelp is what a command is about, how it is written, and its flags.
+// commandHelp is how a command is written, examples, what it is about, and its flags.
 func commandHelp(c *cobra.Command) string {
-	help := manual.LayOut(strings.ReplaceAll(cmp.Or(c.Long, c.Short+"."), "\t", "    "), usageWidth, false) +
-		"\nUsage\n  " +
-		c.UseLine() + "\n\n"
+	help := "Usage\n  " + c.UseLine() + "\n\n"
 	if c.Example != "" {
 		help += "Examples\n" + c.Example + "\n\n"
 	}
+	help += manual.LayOut(strings.ReplaceAll(cmp.Or(c.Long, c.Short+"."), "\t", "    "), usageWidth, false) + "\n"
 	if c.HasParent() && c.HasAvailableSubCommands() {
 		help += "Commands\n" + commandList(c) + "\n"
 	}

@@ -166,20 +166,36 @@ func TestFlagsInManual(t *testing.T) {
 	}
 }
 
-// TestManualIsLaidOut: no page is wider than the terminal, but for code and tables of long words, and no markup is
-// left.
+// TestManualIsLaidOut: no page is wider than 80 columns, but for addresses, which no line may break. No markup is left.
 func TestManualIsLaidOut(t *testing.T) {
+	address := regexp.MustCompile(`^ *\(https://\S+$`)
 	for _, topic := range manual.Topics() {
 		for _, width := range []int{40, 80, 100} {
 			text := manual.LayOut(manual.Page(topic), width, false)
 			for line := range strings.Lines(text) {
-				if line = strings.TrimSuffix(line, "\n"); width == 80 && !strings.HasPrefix(line, "  ") && uniseg.StringWidth(line) > 100 {
+				if line = strings.TrimSuffix(line, "\n"); width >= 80 && uniseg.StringWidth(line) > width && !address.MatchString(line) {
 					t.Errorf("%s at %d columns: %d columns: %s", topic, width, uniseg.StringWidth(line), line)
 				}
 				if strings.ContainsAny(line, "\x00\x01\x02\x03\x1b") || strings.Contains(line, "](") || strings.HasPrefix(line, "|") {
 					t.Errorf("%s: markup is left: %q", topic, line)
 				}
 			}
+		}
+	}
+}
+
+// TestPagesBeginWithRecipes: what most people want to type stands first, in about ten lines.
+func TestPagesBeginWithRecipes(t *testing.T) {
+	recipe := regexp.MustCompile(`\A# .*\n\n((?:    .*\n)+)\n`)
+	for _, topic := range manual.Topics() {
+		first := recipe.FindStringSubmatch(manual.Page(topic))
+		if first == nil || strings.Count(first[1], "\n") < 5 || strings.Count(first[1], "\n") > 14 {
+			t.Errorf("%s.md does not begin with a recipe of 5 to 14 lines: %q", topic, first)
+		}
+	}
+	for _, tool := range []string{"aiperf", "agentx", "vllm", "guidellm", "llm-d", "k6"} {
+		if lines := strings.Count(manual.LayOut(manual.Page(tool), 80, false), "\n"); lines > 40 {
+			t.Errorf("%s.md has %d lines at 80 columns, want at most 40", tool, lines)
 		}
 	}
 }

@@ -54,9 +54,12 @@ A request may carry X-Mock-Fault: NAME[:ARG][@SHARE] to ask for one fault. Fault
 ` + quirkTable(
 			"Quirks of --quirk",
 		),
-		Example: `  fastreplay mock --listen 127.0.0.1:8000 --ttft 200ms --itl 20ms --spread 0.2 --slots 256
-  fastreplay mock --fault status:503@0.01 --fault reset-after:5@0.001 --log requests.jsonl
-  fastreplay mock --instances 32 --targets-file targets.txt --header "x-instance: mock-{instance}"`,
+		Example: `  fastreplay mock --listen 127.0.0.1:8000 --ttft 200ms --itl 20ms \
+    --spread 0.2 --slots 256
+  fastreplay mock --fault status:503@0.01 --fault reset-after:5@0.001 \
+    --log requests.jsonl
+  fastreplay mock --instances 32 --targets-file targets.txt \
+    --header "x-instance: mock-{instance}"`,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,

@@ -35,8 +35,10 @@ made and written away from it: what finds no room is dropped and counted, and tr
 
 It speaks all APIs that a replay speaks; other requests only pass. It prints a line "listening on URL" when it is
 ready, and ends with an interrupt, when the answers that still come have ended.`,
-		Example: `  fastreplay record --upstream http://vllm:8001 --output day.jsonl.zst --tokenizer tokenizer.json
-  fastreplay record --listen :8000 --mirror --output day.jsonl.zst --metrics-addr 127.0.0.1:9465`,
+		Example: `  fastreplay record --upstream http://vllm:8001 --output day.jsonl.zst \
+    --tokenizer tokenizer.json
+  fastreplay record --listen :8000 --mirror --output day.jsonl.zst \
+    --metrics-addr 127.0.0.1:9465`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return o.record(c.Context(), c.OutOrStdout(), newTerminal(c.ErrOrStderr()))
@@ -133,7 +135,8 @@ func (o *recordOptions) auditCommand() *cobra.Command {
 the longest sessions, rare parameters. Each remedy is told with what it costs: the hits of an ideal cache before and
 after. With --output the remedies that are given are applied.`,
 		Example: `  fastreplay record audit day.jsonl.zst
-  fastreplay record audit day.jsonl.zst --drop-rare 5 --round-lengths 16 --output public.jsonl.zst`,
+  fastreplay record audit day.jsonl.zst --drop-rare 5 --round-lengths 16 \
+    --output public.jsonl.zst`,
 		Args: someTraces,
 		RunE: func(c *cobra.Command, paths []string) error {
 			if err := m.Check(); err != nil {

@@ -34,7 +34,7 @@ func newReplayCommand() *cobra.Command {
 		Short: "Replay a trace of LLM requests, each at its recorded moment",
 		Example: `  fastreplay demo
   fastreplay --trace conversation.jsonl.zst --url http://gpu1:8000 --scale 2
-  fastreplay chat.jsonl -u gpu1:8000 -u gpu2:8000 --api chat --json > summary.json`,
+  fastreplay chat.jsonl --url gpu1:8000 --api chat --json > summary.json`,
 	}, false)
 }
 

@@ -44,7 +44,7 @@ With --from, --to or --steady all numbers are of a part of the run.`,
   fastreplay report results/2026-01-02T150405Z --full
   fastreplay report results/2026-01-02T150405Z --goodput "ttft:300 tpot:30"
   fastreplay report results/2026-01-02T150405Z --html report.html
-  fastreplay report results/2026-01-02T150405Z --steady --price-per-hour 12 --gpus 8
+  fastreplay report --steady --price-per-hour 12 --gpus 8
   fastreplay report results/2026-01-02T150405Z --export vllm`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {

@@ -8,7 +8,7 @@ from scipy import stats
 
 
 def ours(seed, job, lane):
-    """As `fastreplay help agentx` defines it."""
+    """As `fastreplay help scenario` defines it."""
     digest = hashlib.sha256(f"snapshot {seed} {job} {lane}\n".encode()).digest()
     return 0.25 + 0.5 * (int.from_bytes(digest[:8], "big") >> 11) / 2**53
 

@@ -42,20 +42,23 @@ type layout struct {
 	text  string     // of a paragraph or an item of a list
 	lead  string     // what stands before an item: "- " or "1. "
 	rows  [][]string // of a table
+	code  []string
 }
 
 func (p *layout) line(text string) {
 	item := listItem.FindStringSubmatch(text)
-	code := strings.HasPrefix(text, "    ") && p.text == ""
+	code := strings.HasPrefix(text, "    ") && p.text == "" || text == "" && len(p.code) > 0
 	heading := strings.HasPrefix(text, "#")
-	if code || heading || item != nil || text == "" {
+	begins := code && len(p.code) == 0
+	ends := !code && len(p.code) > 0
+	if begins || ends || heading || item != nil || text == "" && !code {
 		p.flush()
 	}
 	switch {
 	case strings.HasPrefix(text, "|"):
 		p.rows = append(p.rows, cells(text))
 	case code:
-		p.out.WriteString(text[2:] + "\n")
+		p.code = append(p.code, strings.TrimPrefix(text, "    "))
 	case heading:
 		p.out.WriteString(styled(boldMark, inline(strings.TrimLeft(text, "# "))) + "\n")
 	case item != nil:
@@ -67,8 +70,18 @@ func (p *layout) line(text string) {
 	}
 }
 
-// flush prints the block that is collected.
+// flush prints the block that is collected. Code that needs the whole width, such as a screen, is not indented.
 func (p *layout) flush() {
+	indent := "  "
+	for _, line := range p.code {
+		if uniseg.StringWidth(indent+line) > p.width {
+			indent = ""
+		}
+	}
+	for _, line := range p.code {
+		p.out.WriteString(strings.TrimRight(indent+line, " ") + "\n")
+	}
+	p.code = nil
 	lead := p.lead
 	for _, line := range format.Fill(inline(p.text), p.width-len(lead)) {
 		p.out.WriteString(lead + line + "\n")
