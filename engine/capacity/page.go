@@ -28,27 +28,34 @@ type Page struct {
 
 // Write writes the page.
 func (p *Page) Write(w io.Writer) error {
+	found, how, _ := strings.Cut(p.Sentence, "; ")
+	why := cmp.Or(p.Answer.Why, "The search has not ended.")
 	answer := chart.Finding{
 		Grade: chart.Good,
-		Word:  p.Sentence,
-		Lines: []string{cmp.Or(p.Answer.Why, "The search has not ended.")},
+		Lines: format.Present(how, why, p.Answer.Doubt, p.Answer.Part.Words()),
 	}
-	answer.Lines = append(answer.Lines, format.Present(p.Answer.Doubt, p.Answer.Part.Words())...)
 	if !p.Answer.Complete || p.Answer.Doubt != "" {
 		answer.Grade = chart.Warn
 	}
 	first := chart.Section{Findings: []chart.Finding{answer}}
+	note := "Each point is a probe, with its 95 % interval if that is known. "
 	if p.Sweep {
 		first = chart.Section{
-			Title:    "Latency by throughput",
-			Findings: p.found(),
-			Graphs:   p.curves(),
+			Title:  "Latency by throughput",
+			Graphs: p.curves(),
 			Note: "Each point is a load, whose number stands beside it. Its line is the 95 % interval, if that " +
 				"is known.",
 		}
+	} else {
+		note += "The line is the estimate of the capacity, and the shaded part its 95 % interval. Latencies of a " +
+			"probe that was cut short are at least as long."
+	}
+	if p.Sweep {
+		found = p.headline()
 	}
 	d := chart.Document{
-		Title:    p.Title,
+		Title:    found,
+		Under:    []string{p.Title},
 		Sections: []chart.Section{first},
 	}
 	for i := range p.Objectives {
@@ -60,9 +67,7 @@ func (p *Page) Write(w io.Writer) error {
 			chart.Section{
 				Title:  "By load",
 				Graphs: p.graphs(),
-				Note: "Each point is a probe, with its 95 % interval if that is known. The line is the estimate " +
-					"of the capacity, and the shaded part its 95 % interval. Latencies of a probe that was cut " +
-					"short are at least as long.",
+				Note:   note,
 			},
 			chart.Section{
 				Title:  "Probes",
@@ -81,6 +86,22 @@ func (p *Page) Write(w io.Writer) error {
 		d.Sections = append(d.Sections, p.Replicas.section())
 	}
 	return d.Write(w)
+}
+
+// headline is what a sweep found: what holds or, without objectives, the highest throughput.
+func (p *Page) headline() string {
+	for _, f := range p.found() {
+		return f.Word
+	}
+	title := p.Title
+	most := 0.0
+	for _, o := range p.Outcomes {
+		if rate := o.Numbers[tokensPerS]; rate > most {
+			most = rate
+			title = "Up to " + format.Rate(rate) + " output tokens/s, at " + p.Load(o.Load) + " " + p.Unit
+		}
+	}
+	return title
 }
 
 // graphs are goodput, the latencies of the objectives, failures and hits by load.

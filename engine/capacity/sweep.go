@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/fastreplay/fastreplay/engine/chart"
-	"github.com/fastreplay/fastreplay/engine/format"
 )
 
 // Sweep probes given loads in their order, each for its whole window. It is for one goroutine.
@@ -103,14 +102,19 @@ func (p *Page) curves() (all []chart.Graph) {
 	var loads []string
 	for i := range byThroughput {
 		at = append(at, byThroughput[i].Numbers[tokensPerS])
-		loads = append(loads, format.Number(byThroughput[i].Load, 3))
+		loads = append(loads, p.Load(byThroughput[i].Load))
 	}
+	// a line tells which load follows another
+	ordered := slices.IsSortedFunc(byThroughput, func(a, b Outcome) int { return cmp.Compare(a.Load, b.Load) })
 	for _, m := range measures() {
 		if m.unit != "ms" {
 			continue
 		}
 		title, percentile, _ := strings.Cut(m.label, " ")
 		series := withInterval(byThroughput, percentile, m.name)
+		if !ordered {
+			series.Style = chart.Dots
+		}
 		if last := len(all) - 1; last >= 0 && all[last].Title == title+" by throughput" {
 			series.Names = loads
 			all[last].Series = append(all[last].Series, series)

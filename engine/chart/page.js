@@ -91,7 +91,7 @@ function ends(axis, min, max, fromZero) {
 }
 
 // zoomed reports whether two ends are a part that the user chose, and not all places.
-const zoomed = (u, min, max) => min !== u.data[0][0] || max !== u.data[0].at(-1);
+const zoomed = (u, min, max) => u.data[0][0] !== u.data[0].at(-1) && (min !== u.data[0][0] || max !== u.data[0].at(-1));
 
 function axisOf(axis, scale, more) {
   return {
@@ -138,6 +138,7 @@ function seriesOf(graph) {
 // whiskers draws the intervals of series, and the names of their points.
 function whiskers(u, graph) {
   const {ctx} = u, ratio = devicePixelRatio;
+  let before = -Infinity;
   graph.series.forEach((s, i) => u.data[0].forEach((x, k) => {
     const name = (s.names || [])[k];
     if (x === null || !(s.low || name)) return;
@@ -151,7 +152,8 @@ function whiskers(u, graph) {
     ctx.fillStyle = colour('quiet');
     ctx.font = `${11 * ratio}px system-ui, sans-serif`;
     ctx.textAlign = left > u.bbox.left + 0.8 * u.bbox.width ? 'right' : 'left';
-    ctx.fillText(name, left + (ctx.textAlign === 'right' ? -7 : 7) * ratio, u.valToPos(u.data[i + 1][k], 'y', true) - 7 * ratio);
+    ctx.fillText(name, left + (ctx.textAlign === 'right' ? -7 : 7) * ratio, u.valToPos(u.data[i + 1][k], 'y', true) + (left - before < 30 * ratio ? 17 : -7) * ratio);
+    before = left;
   }));
 }
 
@@ -178,18 +180,19 @@ function shade(u, graph) {
   }
 }
 
-// nameSpans writes at the top of each marked part what it is, as far as there is room before the next.
+// nameSpans writes at the top of each marked part what it is, in lines below each other, as far as there is room.
 function nameSpans(u, graph) {
   const {ctx, bbox} = u, spans = (graph.spans || []).toSorted((a, b) => a.f - b.f), place = span => u.valToPos(span.f, 'x', true);
   ctx.font = `${10.5 * devicePixelRatio}px system-ui, sans-serif`;
   ctx.textAlign = 'left';
   ctx.textBaseline = 'top';
   ctx.fillStyle = colour('text');
+  const lines = 3;
   spans.forEach((span, i) => {
-    const from = Math.max(bbox.left, place(span)) + 4 * devicePixelRatio, room = Math.min(bbox.left + bbox.width, i + 1 < spans.length ? place(spans[i + 1]) : Infinity) - from;
+    const from = Math.max(bbox.left, place(span)) + 4 * devicePixelRatio, room = Math.min(bbox.left + bbox.width, i + lines < spans.length ? place(spans[i + lines]) : Infinity) - from;
     let text = span.n || span.h || '';
     while (text && ctx.measureText(text).width > room) text = text.length > 4 ? text.slice(0, -2).trimEnd() + '…' : '';
-    ctx.fillText(text, from, bbox.top + 2 * devicePixelRatio);
+    ctx.fillText(text, from, bbox.top + (2 + 12 * (i % lines)) * devicePixelRatio);
   });
 }
 
@@ -246,7 +249,7 @@ function describeRow(u, graph) {
 }
 
 function rowsAxis(graph, width) {
-  const size = Math.min(width * 0.32, 16 + 6.2 * graph.rows.reduce((most, name) => Math.max(most, name.length), 6));
+  const size = Math.min(width * 0.42, 16 + 6.2 * graph.rows.reduce((most, name) => Math.max(most, name.length), 6));
   const every = Math.ceil(graph.rows.length / 64), fits = Math.floor((size - 10) / 6.2);
   const short = name => name.length <= fits ? name : '…' + name.slice(name.length - fits + 1);
   return axisOf({}, 'y', {
@@ -350,8 +353,9 @@ const fit = () => plots.forEach(p => {
 
 const isLong = cell => Boolean(cell.t) && cell.t.length > 48;
 
-function cellOf(cell, words) {
+function cellOf(cell, words, head) {
   const e = make('td', cell.m, cell.t);
+  e.dataset.head = head;
   if (words) e.classList.add('words');
   if (cell.h) e.title = cell.h;
   if (isLong(cell)) e.classList.add('long');
@@ -374,7 +378,7 @@ const isNumber = /^([~!<>≥≤±+−\-[(]*\s*\d|[–-]?$)/;
 function tableOf(table) {
   const words = table.head.map((_, c) => table.rows.some(row => row[c] && (isLong(row[c]) || !isNumber.test(row[c].t || ''))));
   const head = make('thead', '', make('tr', '', ...table.head.map((t, c) => make('th', words[c] ? 'words' : '', t))));
-  const body = make('tbody', '', ...table.rows.map(row => make('tr', '', ...row.map((cell, c) => cellOf(cell, words[c])))));
+  const body = make('tbody', '', ...table.rows.map(row => make('tr', '', ...row.map((cell, c) => cellOf(cell, words[c], table.head[c])))));
   return make('div', '', table.title && make('h3', '', table.title), table.note && make('p', 'note', table.note),
     make('div', 'scroll', make('table', table.head.length > 11 ? 'dense' : '', head, body)));
 }
@@ -392,20 +396,14 @@ function sparkOf(values) {
   svg.setAttribute('viewBox', '0 0 100 20');
   svg.setAttribute('preserveAspectRatio', 'none');
   const line = document.createElementNS(svg.namespaceURI, 'path');
-  let from = 'M';
-  line.setAttribute('d', values.map((v, i) => {
-    if (v === null) return from = 'M', '';
-    const to = `${from}${100 * i / (values.length - 1)} ${19 - 18 * (v - least) / (most - least)}`;
-    from = 'L';
-    return to;
-  }).join(''));
+  line.setAttribute('d', 'M' + known.map((v, i) => `${100 * i / (known.length - 1)} ${19 - 18 * (v - least) / (most - least)}`).join('L'));
   svg.append(line);
   return svg;
 }
 
 function sectionOf(section, i) {
   const inside = [
-    ...(section.findings || []).map(f => make('div', 'finding ' + f.grade, f.word && make('b', '', f.word), ...(f.lines || []).map(t => make('p', '', t)))),
+    ...(section.findings || []).map(f => make('div', 'finding ' + (f.grade || 'plain'), f.word && make('b', '', f.word), ...(f.lines || []).map(t => make('p', '', t)))),
     section.note && make('p', 'note', section.note),
     section.tiles && make('div', 'tiles', ...section.tiles.map(tileOf)),
     section.facts && make('dl', '', ...section.facts.map(([name, value]) => make('div', '', make('dt', '', name), make('dd', '', value)))),

@@ -33,6 +33,9 @@ func HTML(w io.Writer, results []*Result) error {
 			if slices.ContainsFunc(r.Metrics, func(m Metric) bool {
 				return m.Main && m.Verdict == verdict
 			}) {
+				if said.Grade == chart.Good { // better, and worse
+					verdict = Differs
+				}
 				said.Grade = grades()[verdict]
 			}
 		}
@@ -68,22 +71,26 @@ func HTML(w io.Writer, results []*Result) error {
 	return d.Write(w)
 }
 
-// title says what changed, the largest change first. name is that of side B.
+// title says what changed, the largest change first; better and worse stand apart. name is that of side B.
 func (r *Result) title(name string) string {
 	told := r.telling()
 	if len(told) == 0 {
 		return name + " against A: " + r.unchanged()
 	}
-	word := told[0].Verdict
-	var changes []string
+	changes := map[string][]string{}
+	var verdicts []string
 	for _, m := range told {
-		if m.Verdict != word {
-			word = "different"
+		if changes[m.Verdict] == nil {
+			verdicts = append(verdicts, m.Verdict)
 		}
 		latency, _, _ := strings.Cut(m.Name, ".paired")
-		changes = append(changes, strings.TrimSpace(Label(latency))+" "+m.change())
+		changes[m.Verdict] = append(changes[m.Verdict], strings.TrimSpace(Label(latency))+" "+m.change())
 	}
-	return name + " is " + strings.Replace(word, Differs, "different", 1) + ": " + strings.Join(changes, ", ")
+	for i, verdict := range verdicts {
+		word := strings.Replace(verdict, Differs, "different", 1)
+		verdicts[i] = word + ": " + strings.Join(changes[verdict], ", ")
+	}
+	return name + " is " + strings.Join(verdicts, "; ")
 }
 
 // unchanged says how little is known to have changed if no change is sure.

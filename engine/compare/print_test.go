@@ -161,7 +161,7 @@ func TestPage(t *testing.T) {
 	if at != len(drawn.Rows) || at == 0 {
 		t.Errorf("%d rows, want %d", len(drawn.Rows), at)
 	}
-	if !strings.HasPrefix(d.Title, "B is different: ") || !strings.HasSuffix(bySize[0].Name, "paired") {
+	if !strings.HasPrefix(d.Title, "B is ") || !strings.HasSuffix(bySize[0].Name, "paired") {
 		t.Errorf("the title is %q, and the first metric %s", d.Title, bySize[0].Name)
 	}
 	wide := *bySize[0].High * 100 // a floor that is wider than all intervals is cut off

@@ -51,9 +51,12 @@ func (p *Pictures) write(w io.Writer, dir string, s *metrics.Summary) error {
 		}
 	}
 	cores := format.Many(s.Run.Host.CPUs, "core")
+	verdict := verdictSection(s)
+	verdict.Tiles = p.tiles(s)
 	d := chart.Document{
-		Title: pageTitle(dir, s),
+		Title: headline(&verdict),
 		Under: format.Present(
+			pageTitle(dir, s),
 			s.Run.Model,
 			s.Run.API,
 			s.Workload.Format,
@@ -62,11 +65,21 @@ func (p *Pictures) write(w io.Writer, dir string, s *metrics.Summary) error {
 			"from "+s.Run.Host.Name+", "+cores,
 		),
 	}
-	verdict := verdictSection(s)
-	verdict.Tiles = p.tiles(s)
 	var notes chart.Section
-	if len(s.Notes) > 0 {
-		notes.Findings = []chart.Finding{{Lines: s.Notes}}
+	told := s.FailedWhere()
+	others := slices.DeleteFunc(slices.Clone(s.Notes), func(note string) bool {
+		return strings.Contains(told, note)
+	})
+	if len(others) > 0 {
+		notes.Findings = []chart.Finding{{Lines: others}}
+	}
+	failures := tablesOf(parts, "", "requests.failures", "outages")
+	for i := range failures {
+		if wide := turned(failures[i]); len(wide.Head) < len(failures[i].Head) {
+			wide.Rows = slices.Insert(wide.Rows, 0, chart.Texts(wide.Head...))
+			wide.Head = make([]string, len(wide.Head)) // so the first column has keys
+			failures[i] = wide
+		}
 	}
 	latencies := chart.Section{
 		Title:  "Latencies",
@@ -82,7 +95,7 @@ func (p *Pictures) write(w io.Writer, dir string, s *metrics.Summary) error {
 	})
 	d.Add(chart.Section{
 		Title:  "Failures",
-		Tables: tablesOf(parts, "", "requests.failures", "outages"),
+		Tables: failures,
 	})
 	d.Add(actionSection(s))
 	d.Add(p.sections(s, targets)...)
@@ -119,7 +132,21 @@ func shortURL(url string) string {
 	return strings.TrimPrefix(url, "http://")
 }
 
-// verdictSection is what one reads first.
+// headline is what to know of a run if one reads nothing else: what is wrong, and how soon answers came.
+func headline(verdict *chart.Section) string {
+	var words []string
+	for _, f := range verdict.Findings {
+		if f.Grade != chart.Good {
+			words = append(words, f.Word)
+		}
+	}
+	for _, t := range verdict.Tiles[:min(2, len(verdict.Tiles))] {
+		words = append(words, t.Name+" "+t.Value)
+	}
+	return strings.Join(words, " · ")
+}
+
+// verdictSection is what one reads first, the worst before the rest.
 func verdictSection(s *metrics.Summary) chart.Section {
 	v := &s.Verdict
 	finding := chart.Finding{Grade: chart.Bad}
@@ -136,9 +163,9 @@ func verdictSection(s *metrics.Summary) chart.Section {
 	if s.Run.Partial {
 		word += " (partial run)"
 	}
-	finding.Word = strings.Join(format.Present(word, few(s), s.Failed()), " · ")
-	if s.Failed() != "" {
-		finding.Lines = append(finding.Lines, "failed: "+s.FailedWhere())
+	finding.Word = strings.Join(format.Present(word, few(s)), " · ")
+	if finding.Grade == chart.Good {
+		finding.Lines = []string{"The load was the planned one, and the measurement is sound."}
 	}
 	for _, r := range v.Reasons {
 		finding.Lines = append(finding.Lines, r.What)
@@ -150,6 +177,10 @@ func verdictSection(s *metrics.Summary) chart.Section {
 		}
 	}
 	out := chart.Section{Findings: []chart.Finding{finding}}
+	if s.Failed() != "" {
+		failed := chart.Finding{Grade: chart.Bad, Word: s.Failed(), Lines: []string{s.FailedWhere()}}
+		out.Findings = append(out.Findings, failed)
+	}
 	if len(v.Objectives) > 0 {
 		wanted := chart.Finding{
 			Grade: chart.Good,
@@ -167,6 +198,10 @@ func verdictSection(s *metrics.Summary) chart.Section {
 		}
 		out.Findings = append(out.Findings, wanted)
 	}
+	slices.SortStableFunc(out.Findings, func(a, b chart.Finding) int {
+		grades := []string{chart.Bad, chart.Warn, chart.Good}
+		return cmp.Compare(slices.Index(grades, a.Grade), slices.Index(grades, b.Grade))
+	})
 	return out
 }
 

@@ -114,7 +114,7 @@ func TestHTMLOfKilledRun(t *testing.T) {
 {"at_ns":2000000000,"phase":"after","target":"http://a","ur`
 	must.Do(t, os.WriteFile(filepath.Join(dir, ServerMetricsName), []byte(samples), 0o644))
 	d := dataOf(t, pageOf(t, dir))
-	if v := d.Sections[0].Findings[0]; v.Word != "INVALID (partial run) · 10 of 40 failed" || !strings.HasPrefix(v.Lines[0], "failed: http://b failed from 1.05 s on") || v.Grade != chart.Bad {
+	if v := d.Sections[0].Findings[0]; v.Word != "INVALID (partial run)" || !strings.HasPrefix(d.Sections[0].Findings[1].Lines[0], "http://b failed from 1.05 s on") || !strings.HasPrefix(d.Title, "INVALID (partial run) · 10 of 40 failed · ") || v.Grade != chart.Bad {
 		t.Errorf("verdict %+v", v)
 	}
 	over := section(t, d, "Over time")

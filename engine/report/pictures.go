@@ -549,7 +549,7 @@ func (p *Pictures) byKind() (out []chart.Graph) {
 	})
 	for _, kind := range kinds {
 		bars := chart.Series{
-			Name:   kind,
+			Name:   strings.ReplaceAll(kind, "_", " "),
 			Style:  chart.Bars,
 			Values: make(chart.Values, len(p.all)),
 		}
@@ -557,6 +557,7 @@ func (p *Pictures) byKind() (out []chart.Graph) {
 			bars.Values[p.stepAt(float64(atS))]++
 		}
 		if kind == goodKind || kind == missedKind {
+			bars.Bad = kind == missedKind
 			good.Series = append(good.Series, bars)
 			continue
 		}
