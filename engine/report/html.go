@@ -166,6 +166,9 @@ func verdictSection(s *metrics.Summary) chart.Section {
 	finding.Word = strings.Join(format.Present(word, few(s)), " · ")
 	if finding.Grade == chart.Good {
 		finding.Lines = []string{"The load was the planned one, and the measurement is sound."}
+		if few(s) != "" {
+			finding.Grade = chart.Warn
+		}
 	}
 	for _, r := range v.Reasons {
 		finding.Lines = append(finding.Lines, r.What)
