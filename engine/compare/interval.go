@@ -23,6 +23,8 @@ const (
 	drifts = 4
 	// beyond is by how much wider an interval is if they do: only a change that is clear all the same lies outside.
 	beyond = 1.5
+	// unseen is by how much more the variance may grow than sections show, which are few.
+	unseen = 0.5
 	// unshown is how many times as far as the noise of pairs a random walk may move all numbers of a latency, and not
 	// show in sections: of walks of 2 to 12 %, 94 to 99 % of the intervals then hold the truth, and without 72 to 95 %.
 	unshown = 4
@@ -234,7 +236,8 @@ func (m *matched) cuts() (all []cut) {
 //
 // If the variance of a mean is larger by long sections than by neighbours among short ones, requests depend on each
 // other for longer than a short section. Then the interval by sections is wider by as many times: the variance grows
-// further to the length of the run, and so few sections tell its growth badly. wander is how much the pairs do so.
+// further to the length of the run, and so few sections tell its growth badly, so it is always somewhat wider. wander
+// is how much the pairs do so.
 func within(s *spec, at int, whole [2][]float64, cuts []cut, wander, spanS float64) estimate {
 	// of the change of a number
 	jackknifed := func(c cut, at int) (pseudo []float64, variance float64) {
@@ -289,7 +292,7 @@ func within(s *spec, at int, whole [2][]float64, cuts []cut, wander, spanS float
 				format.Span(spanS/sectionsMost), sectionsMost/sectionsLong)
 		}
 	}
-	e.reach = max(e.reach*growth, least)
+	e.reach = max(e.reach*(growth+unseen), least)
 	if e.why != "" {
 		e.reach *= beyond
 	}
