@@ -115,12 +115,12 @@ func (t *Trace) regroupedFor(f *formats.Format) *Trace {
 }
 
 // Head is that of the file that the trace was read from. Of others, and of several files, which were not all made
-// alike, it says only what every trace has.
+// alike, it says only what every trace has, and what was lost on the way to it.
 func (t *Trace) Head() Head {
 	if len(t.Heads) == 1 {
 		return t.Heads[0]
 	}
-	return Head{
+	head := Head{
 		Mode:      TakenMode,
 		BlockSize: t.BlockTokens,
 		Unit:      "token",
@@ -130,4 +130,35 @@ func (t *Trace) Head() Head {
 		Dropped:   []string{},
 		Lost:      map[string]int{},
 	}
+	for _, of := range t.Heads {
+		head.Dropped = append(head.Dropped, of.Dropped...)
+		for why, n := range of.Lost {
+			head.Lost[why] += n
+		}
+	}
+	if t.Type != nil {
+		head.Dropped = append(head.Dropped, "types")
+	}
+	if t.HasDependencies() {
+		head.Dropped = append(head.Dropped, "dependencies")
+	}
+	if t.hasHeaders() {
+		head.Dropped = append(head.Dropped, "headers")
+	}
+	slices.Sort(head.Dropped)
+	head.Dropped = slices.Compact(head.Dropped)
+	t.Lint.CountLost(&head)
+	return head
+}
+
+// hasHeaders reports whether some row tells headers of its request.
+func (t *Trace) hasHeaders() bool {
+	return slices.ContainsFunc(t.Owners, func(o rows.Owner) bool { return o.Headers != "" })
+}
+
+// CountLost counts in a head what was left out when the trace was read.
+func (l *Lint) CountLost(head *Head) {
+	head.Lost["malformed"] += l.Dropped
+	head.Lost["failed"] += l.Failed
+	head.Lost["unanswered"] += l.Unanswered
 }

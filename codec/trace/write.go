@@ -287,8 +287,7 @@ func WriteNotes(t *Trace, format string) ([]string, error) {
 	lose(t.Session != nil && !f.Conversations(), "conversations")
 	lose(t.Type != nil && !f.Has(rows.TypeField), "types")
 	lose(t.Owner != nil && !f.Has(rows.TenantField), "tenants, models, classes and priorities")
-	headers := slices.ContainsFunc(t.Owners, func(o rows.Owner) bool { return o.Headers != "" })
-	lose(headers && !f.Has(rows.HeadersField), "headers")
+	lose(t.hasHeaders() && !f.Has(rows.HeadersField), "headers")
 	lose(t.verbatims != nil && !f.Words && !f.Has(rows.TextField), "verbatim prompts")
 	lose(f.Words && !f.Bodies() && !f.Has(rows.ExtraField) &&
 		t.any(func(v Verbatim, _ int32) bool {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -119,6 +120,26 @@ func TestPartialBlocksGetIDs(t *testing.T) {
 const headersFile = `{"timestamp":0,"input_length":5,"output_length":1,"tenant":"a","headers":{"cookie":"secret"}}`
 
 // TestHeadersAreNotShared: the own format, which is made to be handed out, has no headers of rows, and the trace that is
+// TestOwnHeadSaysWhatIsLost: the head of a trace that is made of another says what is left out of it, and which rows.
+// So does that of one that is made of several of our own.
+func TestOwnHeadSaysWhatIsLost(t *testing.T) {
+	heads := func(format string, tr *Trace) Head {
+		var out bytes.Buffer
+		must.Do(t, Write(&out, tr, Own))
+		return must.Have(Read(&out, format, Options{}))(t).Heads[0]
+	}
+	agents := must.Have(Open("../../bench/samples/copilot.jsonl", Options{}))(t)
+	h := heads("copilot", agents)
+	expect.List(t, h.Dropped, []string{"dependencies"}, "left out of jobs")
+	expect.Equal(t, h.LostWords(), "5 failed", "rows lost")
+	expect.List(t, heads("bailian", must.Have(Read(strings.NewReader(bailianFile), "bailian", Options{}))(t)).Dropped, []string{"types"}, "left out of conversations")
+	file := filepath.Join(t.TempDir(), "day.jsonl")
+	must.Do(t, WriteFile(file, agents, Own))
+	both := heads("both", must.Have(OpenAll([]string{file, file}, Options{}))(t))
+	expect.List(t, both.Dropped, []string{"dependencies"}, "left out of two files")
+	expect.Equal(t, both.LostWords(), "10 failed", "rows lost of two files")
+}
+
 // written keeps them.
 func TestHeadersAreNotShared(t *testing.T) {
 	var b bytes.Buffer

@@ -290,6 +290,7 @@ func TestPage(t *testing.T) {
 	}
 	expect.Contains(t, text, fmt.Sprintf("%d ids, ", r.IDs))
 	expect.Contains(t, text, "--drop-rare 5 ")
+	expect.Contains(t, Look(owned(t), 3).Page(), "values      5 of owners and parameters, 3 of fewer than 3 sessions\n")
 }
 
 // TestStrangeName: what a terminal would obey in the name of a session is shown, and a long one is cut.
@@ -334,7 +335,7 @@ func TestHeadersAreValues(t *testing.T) {
 // TestHeadSaysWhatIsDropped: what no audited trace has is named, once each.
 func TestHeadSaysWhatIsDropped(t *testing.T) {
 	is := Remedies{DropRare: 2}.Apply(owned(t))
-	want := []string{"names", "models", "parameters", "headers", "dependencies", "blocks of fewer than 2 sessions"}
+	want := []string{"headers", "names", "models", "parameters", "dependencies", "blocks of fewer than 2 sessions"}
 	expect.List(t, is.Heads[0].Dropped, want, "of a trace of another format")
 	expect.List(t, Remedies{}.Apply(is).Heads[0].Dropped, want, "of an audited one")
 }

@@ -38,7 +38,7 @@ func (r *Report) Page() string {
 		line(label, "%s, %s, %s   %.80s", format.Many(job.Turns, "turn"), span, format.Many(job.Tokens, "token"),
 			format.Visible(job.Name))
 	}
-	line("parameters", "%d values, %d of fewer than %d sessions", r.Values, r.RareValues, r.Fewest)
+	line("values", "%d of owners and parameters, %d of fewer than %d sessions", r.Values, r.RareValues, r.Fewest)
 	return b.String()
 }
 

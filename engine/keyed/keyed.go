@@ -161,7 +161,7 @@ func (h *Hasher) Next(t *trace.Trace) (*trace.Trace, error) {
 
 // hash turns requests into ids. It returns which of them it did, and counts the others in the head.
 func (h *Hasher) hash(t *trace.Trace) (order []int32, all []trace.Hashed, err error) {
-	h.CountLost(&t.Lint)
+	t.Lint.CountLost(&h.Head)
 	for i := range t.Len() {
 		row, lost, err := h.take(t, i)
 		switch {
@@ -176,13 +176,6 @@ func (h *Hasher) hash(t *trace.Trace) (order []int32, all []trace.Hashed, err er
 		}
 	}
 	return order, all, nil
-}
-
-// CountLost counts in the head what a reader has left out.
-func (h *Hasher) CountLost(l *trace.Lint) {
-	h.Head.Lost["malformed"] += l.Dropped
-	h.Head.Lost["failed"] += l.Failed
-	h.Head.Lost["unanswered"] += l.Unanswered
 }
 
 // openTokenizer opens the one that is asked for.

@@ -433,7 +433,7 @@ func (r *Recorder) take(batch []*exchange) {
 	var none *trace.LintError
 	switch {
 	case errors.As(err, &none) && none.Lint != nil:
-		r.hasher.CountLost(none.Lint)
+		none.Lint.CountLost(&r.hasher.Head)
 	case err != nil:
 		r.lose(lostMalformed, len(logged))
 	default:
