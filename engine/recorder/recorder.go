@@ -263,10 +263,25 @@ func (r *Recorder) now() int64 { return max(1, int64(time.Since(r.began))) }
 // connKey is that of a request's connection in its context.
 type connKey struct{}
 
-// keepStamps leaves the connection to its requests, if the kernel stamps what it brings. Through TLS it would stamp the
-// end of a handshake, too, after which a client may wait before it asks.
+// stampedConn is a connection of a client, the bytes of which the kernel stamps.
+type stampedConn struct {
+	*wire.Accepted
+	// fresh: what came last may be the end of a handshake, after which a client may wait before it asks
+	fresh atomic.Bool
+}
+
+// keepStamps leaves the connection to its requests, if the kernel stamps what it brings.
 func keepStamps(ctx context.Context, c net.Conn) context.Context {
-	return context.WithValue(ctx, connKey{}, c)
+	var s stampedConn
+	if t, ok := c.(*tls.Conn); ok {
+		s.fresh.Store(true)
+		c = t.NetConn()
+	}
+	var stamped bool
+	if s.Accepted, stamped = c.(*wire.Accepted); !stamped {
+		return ctx
+	}
+	return context.WithValue(ctx, connKey{}, &s)
 }
 
 // stampPatience is how long a request may wait after it came: more is a step of the clock by which the kernel stamps.
@@ -277,8 +292,8 @@ const stampPatience = time.Minute
 func (r *Recorder) arrival(req *http.Request) int64 {
 	now := time.Now()
 	at := now.Sub(r.began)
-	c, stamped := req.Context().Value(connKey{}).(*wire.Accepted)
-	if stamped && req.ProtoMajor < 2 {
+	c, stamped := req.Context().Value(connKey{}).(*stampedConn)
+	if stamped && req.ProtoMajor < 2 && !c.fresh.Swap(false) {
 		if first := c.FirstNS(); first > 0 {
 			waited := time.Duration(now.UnixNano() - first)
 			if waited > 0 && waited < min(stampPatience, at) {

@@ -5,7 +5,10 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -14,6 +17,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -554,6 +558,71 @@ func TestTLS(t *testing.T) {
 		defer r.mu.Unlock()
 		return strings.Contains(r.trouble, "certificate")
 	})
+}
+
+// TestArrival: a request came with its first byte, however late the recorder has its head, and never before it was sent.
+// Through TLS this is so from the second of a connection on: before the first one, a handshake ended.
+func TestArrival(t *testing.T) {
+	server := httptest.NewTLSServer(nil)
+	defer server.Close()
+	dir := t.TempDir()
+	pair := server.TLS.Certificates[0]
+	write := func(name, kind string, der []byte) string {
+		path := filepath.Join(dir, name)
+		must.Do(t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
+		return path
+	}
+	cert := write("cert", "CERTIFICATE", pair.Certificate[0])
+	key := write("key", "PRIVATE KEY", must.Have(x509.MarshalPKCS8PrivateKey(pair.PrivateKey))(t))
+	for _, version := range []uint16{0, tls.VersionTLS12, tls.VersionTLS13} {
+		r := begin(t, http.HandlerFunc(answering), func(o *Options) {
+			if version > 0 {
+				o.TLSCert = cert
+				o.TLSKey = key
+			}
+		})
+		tickets := &tls.Config{InsecureSkipVerify: true, MaxVersion: version, ClientSessionCache: tls.NewLRUClientSessionCache(1)}
+		body := asked("hello")
+		head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", chatPath, len(body))
+		var sent, came []time.Duration
+		for range 3 { // the second handshake is resumed
+			conn := must.Have(net.Dial("tcp", r.listener.Addr().String()))(t)
+			if version > 0 {
+				secure := tls.Client(conn, tickets)
+				must.Do(t, secure.Handshake())
+				conn = secure
+			}
+			in := bufio.NewReader(conn)
+			for range 6 {
+				time.Sleep(2 * time.Millisecond)
+				sent = append(sent, time.Since(r.began))
+				must.Have(io.WriteString(conn, head[:9]))(t)
+				time.Sleep(2 * time.Millisecond)
+				came = append(came, time.Since(r.began))
+				must.Have(io.WriteString(conn, head[9:]+body))(t)
+				resp := must.Have(http.ReadResponse(in, nil))(t)
+				must.Have(io.ReadAll(resp.Body))(t)
+			}
+			_ = conn.Close()
+		}
+		must.Equal(t, r.stop().Len(), len(sent), "rows")
+		stamped := 0
+		for i, line := range strings.Split(unpacked(t, r.o.Output), "\n")[1 : len(sent)+1] {
+			var row struct{ Timestamp float64 }
+			must.Do(t, json.Unmarshal([]byte(line), &row))
+			at := time.Duration(row.Timestamp * 1e6)
+			const ulp = 100 * time.Microsecond // of two clocks
+			if at < sent[i]-ulp {
+				t.Errorf("TLS %x: request %d came at %v, and was sent at %v", version, i, at, sent[i])
+			}
+			if at < came[i] {
+				stamped++
+			}
+		}
+		if runtime.GOOS == "linux" && stamped < len(sent)/2 {
+			t.Errorf("TLS %x: only %d of %d requests came with their first byte", version, stamped, len(sent))
+		}
+	}
 }
 
 // TestStatus: the page has what was counted, and its words too.
