@@ -83,6 +83,19 @@ func TestRecorderKilled(t *testing.T) {
 	again.only(t, "ok")
 }
 
+// TestRecorderTellsWhatIsMissing: a script learns from the exit code that rows found no room, and not that others failed.
+func TestRecorderTellsWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	for memory, want := range map[string]int{"1KB": 1, "1MB": 0} {
+		m := startMock(t, "--fault", "status:503@0.2")
+		rec := startRecorder(t, m.url, "--memory", memory)
+		run(t, "--trace", steady(t, 20, 100, 8), "--url", rec.url, "--resend", "never")
+		rec.signal(t, os.Interrupt)
+		must.Equal(t, rec.wait(t), want, "exit code:\n%s", rec.stderr.String())
+		expect.Equal(t, strings.Contains(rec.stderr.String(), "rows missing: "), want == 1, "said: %s", rec.stderr.String())
+	}
+}
+
 // TestRecorderFaults: whatever a server does to its clients, it does to them through the recorder: of each fault the
 // same requests end in the same way. What failed is counted, and all else is recorded.
 func TestRecorderFaults(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 // The exit codes of every command.
 const (
 	exitOK          = 0
-	exitInvalid     = 1   // the run finished, but its numbers are not to be trusted
+	exitInvalid     = 1   // it finished, but its numbers are not to be trusted, or its rows not all there
 	exitUsage       = 2   // bad usage, trace or target; nothing was sent
 	exitMissed      = 3   // the run is valid, and the server missed an objective (--require, --max-error-rate)
 	exitUndecided   = 4   // there is too little to tell whether a limit holds (--require, compare --fail-if)

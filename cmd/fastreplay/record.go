@@ -16,6 +16,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/exposure"
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/host"
 	"github.com/fastreplay/fastreplay/engine/recorder"
 )
@@ -119,7 +120,13 @@ func (o *recordOptions) record(ctx context.Context, out io.Writer, ui *terminal)
 	}
 	err = r.Run(ctx)
 	ui.line("recorded: %s", r.Recorded())
-	return err
+	switch missing := r.Missing(); {
+	case err != nil:
+		return exitWith(exitInvalid, "%v", err)
+	case missing > 0:
+		return exitWith(exitInvalid, "%s missing: the disk was full, or --memory too small", format.Many(missing, "row"))
+	}
+	return nil
 }
 
 // auditCommand says what a stranger could learn of a trace, and writes it without some of that.

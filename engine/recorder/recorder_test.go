@@ -426,6 +426,7 @@ func TestKilled(t *testing.T) {
 		day = r.stop()
 		expect.Equal(t, day.Len(), 2, "rows")
 		expect.Equal(t, day.Heads[0].Lost[lostDisk], 1, "lost on the disk")
+		expect.Equal(t, r.Missing(), 1, "rows that are missing")
 		expect.Contains(t, r.notes.String(), "no space left")
 	}
 }

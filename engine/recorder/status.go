@@ -97,6 +97,9 @@ func words(page []byte) (string, error) {
 	return ours.String(), nil
 }
 
+// Missing is how many requests are in no file because the disk, or the memory for them, had no room, after the end.
+func (r *Recorder) Missing() int { return r.lost[lostDisk] + r.lost[lostMemory] }
+
 // Recorded says what is in files and what is not, after the end.
 func (r *Recorder) Recorded() string {
 	h := trace.Head{Lost: r.lost}
