@@ -9,6 +9,7 @@ import (
 	"math"
 
 	"github.com/fastreplay/fastreplay/codec/trace/agents"
+	"github.com/fastreplay/fastreplay/codec/trace/chatml"
 	"github.com/fastreplay/fastreplay/codec/trace/formats"
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
@@ -86,6 +87,7 @@ type heldLine struct {
 }
 
 func newLoader(o Options) *loader {
+	o.History = cmp.Or(o.History, &chatml.History{})
 	return &loader{o: o, known: formats.All()}
 }
 
@@ -263,6 +265,7 @@ func (l *loader) take(text []byte, line int) {
 func (l *loader) newBatch() *formats.Batch {
 	b := formats.NewBatch(l.input.file, l.input.reader, l.takeBatch)
 	b.First = l.FileRows
+	b.History = l.o.History
 	return b
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/trace/agents"
+	"github.com/fastreplay/fastreplay/codec/trace/chatml"
 	"github.com/fastreplay/fastreplay/codec/trace/formats"
 	"github.com/fastreplay/fastreplay/codec/trace/lists"
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
@@ -36,6 +37,8 @@ type Options struct {
 	Limit    int           // rows, the first of the selection in time order; 0 = all
 	From, To time.Duration // trace time since the earliest row, From included, To not; To 0 = the end
 	FileTime bool          // From and To are times of the file itself, not since its earliest row
+	// what was said in conversations that servers keep, which goes on from trace to trace; nil = nothing yet
+	History *chatml.History
 }
 
 // Trace holds the selected requests, a column for each property, in order of arrival.

@@ -27,6 +27,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/codec/trace/chatml"
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
 	"github.com/fastreplay/fastreplay/engine/keyed"
 	"github.com/fastreplay/fastreplay/engine/probe"
@@ -82,6 +83,7 @@ type Recorder struct {
 	ended    chan struct{} // nothing more will come
 	written  chan struct{} // the files are closed
 	hasher   *keyed.Hasher
+	history  chatml.History // of conversations that servers keep
 	file     *file
 	files    int    // so far
 	pending  []byte // rows that are not on the disk yet
@@ -396,7 +398,7 @@ func (r *Recorder) write() {
 		r.oldestNS.CompareAndSwap(0, x.endedNS)
 		batch = append(batch, x)
 		size += len(x.request) + len(x.answer)
-		if size >= batchBytes {
+		if size >= batchBytes || bytes.Contains(x.request, []byte(chatml.BeforeKey)) { // it may become much longer
 			take()
 		}
 	}
@@ -444,7 +446,11 @@ func (r *Recorder) take(batch []*exchange) {
 	if len(logged) == 0 {
 		return
 	}
-	t, err := trace.Read(bytes.NewReader(log), "traffic", trace.Options{Format: "openai_log", Lenient: true})
+	t, err := trace.Read(bytes.NewReader(log), "traffic", trace.Options{
+		Format:  "openai_log",
+		Lenient: true,
+		History: &r.history,
+	})
 	var none *trace.LintError
 	switch {
 	case errors.As(err, &none) && none.Lint != nil:

@@ -561,6 +561,37 @@ func TestTLS(t *testing.T) {
 	})
 }
 
+// TestServerKeepsHistory: a request that names the response before it has all of the prompt, also behind rows that are
+// written. One that names a response of another day is lost.
+func TestServerKeepsHistory(t *testing.T) {
+	answers := 0
+	r := begin(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		_, _ = io.Copy(io.Discard, req.Body)
+		answers++
+		fmt.Fprintf(w, `{"id":"resp_%d","output":[{"type":"message","role":"assistant","content":[{"type":"output_text","text":"well, well"}]}],`+
+			`"usage":{"input_tokens":9,"output_tokens":5}}`, answers)
+	}), nil)
+	for i, before := range []string{"", `,"previous_response_id":"resp_1"`, `,"previous_response_id":"resp_2"`, `,"previous_response_id":"resp_9"`} {
+		body := `{"model":"m","input":"and what then?"` + before + `}`
+		resp := must.Have(http.Post(r.URL()+"/v1/responses", "application/json", strings.NewReader(body)))(t)
+		must.Have(io.ReadAll(resp.Body))(t)
+		until(t, "it is written or lost", func() bool { return int(r.rows.Load())+r.lostNow(lostMalformed) == i+1 })
+	}
+	day := r.stop()
+	tokens := func(pieces ...string) (n int32) {
+		for _, piece := range pieces {
+			n += int32(len(piece)+3) / 4
+		}
+		return n
+	}
+	asks := tokens("<|im_start|>user\n", "and what then?", "<|im_end|>\n")
+	answered := tokens("<|im_start|>assistant\n", "well, well", "<|im_end|>\n")
+	first := asks + tokens("<|im_start|>assistant\n")
+	expect.List(t, day.InputTokens, []int32{first, first + asks + answered, first + 2*(asks+answered)}, "lengths of prompts")
+	expect.Equal(t, day.Heads[0].Lost[lostMalformed], 1, "lost")
+	expect.Equal(t, day.Session[0] == day.Session[1] && day.Session[1] == day.Session[2], true, "they are one session")
+}
+
 // TestArrival: a request came with its first byte, however late the recorder has its head, and never before it was sent.
 // Through TLS this is so from the second of a connection on: before the first one, a handshake ended.
 func TestArrival(t *testing.T) {

@@ -55,9 +55,11 @@ func (p *Prompt) say(text string) {
 // body finds the prompt in a body of one of the APIs: OpenAI's completions, chat and responses, Anthropic's messages,
 // TGI's, SGLang's, vLLM's and Triton's generate.
 func (p *Prompt) body(o rows.Object) {
-	if o.Has("previous_response_id") {
-		o.Fail("previous_response_id: what was said before is not in this body",
-			"only whole prompts can be named: leave the row out")
+	for _, key := range []string{BeforeKey, "conversation"} {
+		if o.Has(key) {
+			o.Fail(key+": what was said before is in no row before this one",
+				"only whole prompts can be named: leave the row out")
+		}
 	}
 	for _, key := range []string{"prompt", "inputs", "input_ids", "token_ids", "text", "text_input"} {
 		if value := o.Value(key); value != nil && o.OK() {

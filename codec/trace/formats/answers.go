@@ -25,6 +25,7 @@ func (b *Batch) setAnswer(r *row, value []byte, beside ...object) (failed bool) 
 		a.usage(o)
 	}
 	a.settle(r)
+	b.response = a.response
 	return a.failed
 }
 
@@ -39,6 +40,8 @@ type answer struct {
 	output  told
 	cached  told
 	hidden  int32 // tokens of thoughts, told or not
+	// response is that of OpenAI's Responses API, whole
+	response object
 }
 
 // eventsOf are the objects that an answer consists of.
@@ -116,6 +119,9 @@ func (a *answer) take(o object) {
 		a.say(chatml.Said(message))
 		a.say(delta.TextOr("content", choice.TextOr("text", "")))
 	})
+	if o.Has("output") {
+		a.response = o
+	}
 	o.Each("output", func(_ int, item object) {
 		switch {
 		case item.Is("type", "function_call"):

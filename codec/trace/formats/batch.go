@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/fastreplay/fastreplay/codec/trace/agents"
+	"github.com/fastreplay/fastreplay/codec/trace/chatml"
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
 
@@ -26,9 +27,11 @@ type Batch struct {
 	Nested      *Nested // agents of the rows, where the file nests them; nil = it does not
 	Head        *Head   // that the object is, which says how the rows were made; nil = it is none
 	Fault       error
+	History     *chatml.History // of conversations, what requests before this one said
 
-	reader *rows.Reader
-	take   func(b *Batch)
+	reader   *rows.Reader
+	take     func(b *Batch)
+	response object // that answers the latest request; the zero value = it is of another API
 }
 
 // NewBatch returns an empty batch of a file, whose fields the reader decodes. Take is called for those that
@@ -48,8 +51,10 @@ func (b *Batch) flush(line int) {
 	b.Line = line
 	b.take(b)
 	first := b.First
+	history := b.History
 	*b = *NewBatch(b.File, b.reader, b.take)
 	b.First = first
+	b.History = history
 }
 
 // name is what a field is called in the file.

@@ -130,16 +130,20 @@ func (b *Batch) readLogged(o object, asked, answered string) {
 		return
 	}
 	r := b.add()
+	body := object{Fault: &b.Fault}
 	switch value[0] {
 	case '"':
 		b.set(r, rows.TextField, value)
 	case '[':
 		b.set(r, rows.MessagesField, value)
 	default:
-		b.setBody(r, value)
+		body = b.body(value)
+		if body.OK() {
+			b.setWhole(r, b.History.Whole(body))
+		}
 	}
 	setTimes(r, o)
-	r.SetSession(sessionOf(o, o.In(asked)))
+	r.SetSession(sessionOf(o, body))
 	b.setOwner(r, o.In("owner"))
 	failed := b.setAnswer(r, o.Value(answered), o, o.In("usageDetails"), o.In("usage_details"))
 	code := o.Value("status")
@@ -150,6 +154,9 @@ func (b *Batch) readLogged(o object, asked, answered string) {
 		return
 	}
 	b.checkPrompt(r)
+	if body.OK() && b.response.Members != nil {
+		b.History.Keep(body, b.response)
+	}
 }
 
 // checkPrompt refuses a request whose prompt is not one text, or not all there.

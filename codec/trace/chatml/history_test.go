@@ -1,0 +1,51 @@
+package chatml
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
+)
+
+// TestHistoryIsBounded: strangers neither make a conversation grow without end, nor what is remembered of all. One that
+// is too long is forgotten and not cut, so that no prompt lacks a part.
+func TestHistoryIsBounded(t *testing.T) {
+	var h History
+	var fault error
+	text := strings.Repeat("x", conversationBytes/4)
+	said := func(id, before string) (whole string) {
+		body := rows.ObjectOf(fmt.Appendf(nil, `{"previous_response_id":"%s","input":"%s"}`, before, text), &fault)
+		if before == "" {
+			body = rows.ObjectOf(fmt.Appendf(nil, `{"input":"%s"}`, text), &fault)
+		}
+		whole = string(h.Whole(body))
+		h.Keep(body, rows.ObjectOf(fmt.Appendf(nil, `{"id":"%s","output":[]}`, id), &fault))
+		return whole
+	}
+	most := 0
+	for conversation := range 40 {
+		before := ""
+		for turn := range 6 {
+			whole := said(fmt.Sprint(conversation, ".", turn), before)
+			before = fmt.Sprint(conversation, ".", turn)
+			known := turn == 0 || turn < 4
+			if strings.Contains(whole, BeforeKey) == known {
+				t.Errorf("turn %d of %d: known is not %v", turn, conversation, known)
+			}
+			if want := (turn + 1) * len(text); known && len(whole) < want {
+				t.Errorf("turn %d of %d has %d bytes, not %d", turn, conversation, len(whole), want)
+			}
+			held := 0
+			for _, kept := range h.turns {
+				held += len(kept.items)
+			}
+			most = max(most, held)
+		}
+	}
+	expect.Equal(t, fault, nil, "fault")
+	if most > historyBytes || most < historyBytes/2 {
+		t.Errorf("%d bytes were held of %d", most, historyBytes)
+	}
+}
