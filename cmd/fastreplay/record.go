@@ -124,7 +124,7 @@ func (o *recordOptions) record(ctx context.Context, out io.Writer, ui *terminal)
 	case err != nil:
 		return exitWith(exitInvalid, "%v", err)
 	case missing > 0:
-		return exitWith(exitInvalid, "%s missing: the disk was full, or --memory too small", format.Many(missing, "row"))
+		return exitWith(exitInvalid, "%s missing: no room on the disk or in --memory", format.Many(missing, "row"))
 	}
 	return nil
 }

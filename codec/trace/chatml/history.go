@@ -14,8 +14,8 @@ const (
 	historyBytes = 16 * conversationBytes
 )
 
-// BeforeKey names in a request of OpenAI's Responses API the response from which it goes on. What was said until then is
-// not in the request: the server keeps it.
+// BeforeKey names in a request of OpenAI's Responses API the response from which it goes on. The server keeps what was
+// said until then, and the request does not have it.
 const BeforeKey = "previous_response_id"
 
 // History is what was said in conversations that servers keep. The zero value is empty. It belongs to one goroutine.
