@@ -206,6 +206,7 @@ func (p *proxy) open(o Options) error {
 		MaxIdleConnsPerHost:    1 << 16,
 		IdleConnTimeout:        upstreamIdle,
 		MaxResponseHeaderBytes: maxHeaders,
+		WriteBufferSize:        writeBytes,
 	}
 	return nil
 }
