@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 )
 
@@ -80,12 +81,8 @@ func LeastOutput(api string, extra json.RawMessage) (tokens int) {
 
 // saysLength is ownLength of the members among which lengths stand.
 func (s *shape) saysLength(ms members) bool {
-	for _, key := range append(s.alias, s.most...) {
-		if ms.find(key) >= 0 {
-			return true
-		}
-	}
-	return false
+	has := func(key string) bool { return ms.find(key) >= 0 }
+	return slices.ContainsFunc(s.alias, has) || slices.ContainsFunc(s.most, has)
 }
 
 // fields are the members of a body after its prompt, with holes where the number of output tokens goes.

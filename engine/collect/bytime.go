@@ -372,6 +372,14 @@ func (c *Collector) Spill(dir string) (err error) {
 // EndSpill closes the file of Spill, and returns what failed with it. Nothing by time may be asked for after it.
 func (c *Collector) EndSpill() error { return cmp.Or(c.timings.err, c.timings.file.Close()) }
 
+// len is how many requests are kept.
+func (t *timings) len() int {
+	if len(t.pieces) == 0 {
+		return 0
+	}
+	return (t.spilled+len(t.pieces)-1)*timingsAtOnce + len(t.pieces[len(t.pieces)-1])
+}
+
 // each calls f for every request, in order of completion. What it gets is valid until f returns, if pieces were
 // spilled.
 func (t *timings) each(f func(*timing)) {

@@ -14,7 +14,7 @@ var perMille, median75 = []int64{500, 900, 950, 990, 999}, []int64{500, 750}
 // sectionsOf cuts a run into parts of equally many requests, in the order in which they were sent. Each returned
 // instant is the first of a part that follows another.
 func (t *timings) sectionsOf() (cuts []int64) {
-	var sent []int64
+	sent := make([]int64, 0, t.len())
 	t.each(func(k *timing) { sent = append(sent, k.atNS) })
 	slices.Sort(sent)
 	for i := 1; i < stats.MostSections && len(sent) > 0; i++ {
@@ -93,7 +93,7 @@ func (c *Collector) intervals(s *metrics.Summary) (out []metrics.Interval) {
 
 // sections are the values of a latency by section; nil if there are none.
 func (t *timings) sections(latency int, cuts []int64, group map[int64]uint8, groups int) *stats.Sections {
-	var values []stats.Sample
+	values := make([]stats.Sample, 0, t.len())
 	t.each(func(k *timing) {
 		if ns := k.of(latency); ns != record.None {
 			section := uint8(sectionAt(cuts, k.atNS))

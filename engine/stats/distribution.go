@@ -25,7 +25,8 @@ const mostExact = 4 << 20
 // of ours. Values above an hour count as one hour in its percentiles. The zero value is empty. One goroutine at a
 // time.
 type Distribution struct {
-	exact  []int64                 // every value, in any order, while there is no histogram
+	exact  []int64                 // every value but those of full, in any order, while there is no histogram
+	full   [][]int64               // parts that are full, so that nothing is copied as they grow; see kept
 	limit  int                     // of exact; 0: mostExact
 	values *hdrhistogram.Histogram // v >= 0; above an hour as an hour; nil while there is none
 	early  *hdrhistogram.Histogram // -v of v < 0; nil until there is one
@@ -44,11 +45,30 @@ func newHistogram() *hdrhistogram.Histogram {
 // Add counts ns once. A histogram allocates only for the first negative value.
 func (d *Distribution) Add(ns int64) {
 	d.grow(1, ns, ns)
-	if d.values == nil && len(d.exact) < cmp.Or(d.limit, mostExact) {
-		d.exact = append(d.exact, ns)
+	if d.values != nil || d.n > d.most() {
+		d.count(ns)
 		return
 	}
-	d.count(ns)
+	if len(d.exact) >= partValues && len(d.exact) == cap(d.exact) {
+		d.full = append(d.full, d.exact)
+		d.exact = make([]int64, 0, partValues)
+	}
+	d.exact = append(d.exact, ns)
+}
+
+// partValues is from how many values on more memory is taken for so many at a time: 64 kB.
+const partValues = 8192
+
+// most is how many values are kept.
+func (d *Distribution) most() int64 { return int64(cmp.Or(d.limit, mostExact)) }
+
+// kept are all values that are kept, in one piece.
+func (d *Distribution) kept() []int64 {
+	if d.full != nil {
+		d.exact = slices.Concat(append(d.full, d.exact)...)
+		d.full = nil
+	}
+	return d.exact
 }
 
 // grow counts n values more, of which the largest is most.
@@ -87,7 +107,7 @@ func (d *Distribution) spill() {
 	if d.values != nil {
 		return
 	}
-	kept := d.exact
+	kept := d.kept()
 	d.values = newHistogram()
 	d.exact = nil
 	for _, ns := range kept {
@@ -98,12 +118,11 @@ func (d *Distribution) spill() {
 // Merge adds all that is in o.
 func (d *Distribution) Merge(o *Distribution) {
 	d.grow(o.n, o.sum, o.max)
-	if d.values == nil && o.values == nil &&
-		len(d.exact)+len(o.exact) <= cmp.Or(d.limit, mostExact) {
-		d.exact = append(d.exact, o.exact...)
+	if d.values == nil && o.values == nil && d.n <= d.most() {
+		d.exact = append(d.kept(), o.kept()...)
 		return
 	}
-	for _, ns := range o.exact {
+	for _, ns := range o.kept() {
 		d.count(ns)
 	}
 	if o.values == nil {
@@ -165,7 +184,7 @@ func (d *Distribution) SumNS() int64 { return d.sum }
 
 // Negatives is how many values are below 0.
 func (d *Distribution) Negatives() (n int64) {
-	for _, ns := range d.exact {
+	for _, ns := range d.kept() {
 		if ns < 0 {
 			n++
 		}
@@ -179,7 +198,7 @@ func (d *Distribution) Negatives() (n int64) {
 // Above returns how many values are above ns, which is at least 0. In a histogram, values within 0.1 % of ns may count
 // either way.
 func (d *Distribution) Above(ns int64) (n int64) {
-	for _, v := range d.exact {
+	for _, v := range d.kept() {
 		if v > ns {
 			n++
 		}
@@ -203,7 +222,7 @@ func (d *Distribution) QuantileNS(permille int64) int64 {
 	}
 	rank := Rank(n, permille)
 	if d.values == nil {
-		slices.Sort(d.exact)
+		slices.Sort(d.kept())
 		return d.exact[rank-1]
 	}
 	early := d.Negatives()
@@ -226,7 +245,7 @@ func (d *Distribution) Percentiles(unitNS float64) *Percentiles {
 		return nil
 	}
 	n := d.Count()
-	p := Describe(d.exact, unitNS)
+	p := Describe(d.kept(), unitNS)
 	if p == nil {
 		at := func(permille int64) float64 { return float64(d.QuantileNS(permille)) / unitNS }
 		p = &Percentiles{

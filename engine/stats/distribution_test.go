@@ -155,6 +155,25 @@ func TestDistributionRanks(t *testing.T) {
 	}
 }
 
+// TestDistributionParts asks now and then, while a distribution grows over several parts.
+func TestDistributionParts(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 2))
+	var all oracle
+	d := new(Distribution)
+	for n := 1; n <= 5*partValues+3; n++ {
+		v := rng.Int64N(1 << 40)
+		all = append(all, v)
+		if d.Add(v); n%(partValues+partValues/2) == 0 {
+			check(t, fmt.Sprint(n, " values"), d, all)
+		}
+	}
+	sum := new(Distribution)
+	sum.Add(5)
+	sum.Merge(d)
+	check(t, "all", d, all)
+	check(t, "merged", sum, append(all, 5))
+}
+
 func TestDistributionRandom(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for round := range 15 {
