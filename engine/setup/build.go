@@ -244,7 +244,8 @@ func (p *Prepared) describe() {
 		"      %s on the wire, built in memory; largest request %s",
 		format.Bytes(p.Prebuilt.Bytes()), format.Bytes(p.Prebuilt.Largest()),
 	)
-	if p.o.Pacing.Duration > 0 && !plan.Open() && p.passes == 0 && p.Prebuilt.Bytes() > largeLoad {
+	inTurns := !plan.Open() && plan.Dependencies != nil
+	if p.o.Pacing.Duration > 0 && inTurns && p.passes == 0 && p.Prebuilt.Bytes() > largeLoad {
 		p.note(
 			"large_load",
 			"all %s are built, %s: nobody knows how many are answered within --duration; --limit builds fewer",
