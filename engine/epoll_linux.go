@@ -150,16 +150,20 @@ func (l *epollReader) readUntilWoken() {
 	}
 }
 
-// wait returns the number of events, 0 after a signal.
+// wait returns the number of events, 0 after a signal. After a pause there are some, as a rule, so the call is a raw one
+// without waiting, if that finds any.
 func (l *epollReader) wait(events []unix.EpollEvent) int {
+	epoll, size := uintptr(l.epoll), uintptr(len(events))
+	if l.readLag.paused {
+		n, _, errno := syscall.RawSyscall6(
+			unix.SYS_EPOLL_PWAIT, epoll, uintptr(unsafe.Pointer(&events[0])), size, 0, 0, 0,
+		)
+		if n > 0 && errno == 0 {
+			return int(n)
+		}
+	}
 	n, _, errno := syscall.Syscall6(
-		unix.SYS_EPOLL_PWAIT,
-		uintptr(l.epoll),
-		uintptr(unsafe.Pointer(&events[0])),
-		uintptr(len(events)),
-		^uintptr(0),
-		0,
-		0,
+		unix.SYS_EPOLL_PWAIT, epoll, uintptr(unsafe.Pointer(&events[0])), size, ^uintptr(0), 0, 0,
 	)
 	switch errno {
 	case 0:
