@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/audit"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/workload"
 	"github.com/fastreplay/fastreplay/sched"
@@ -64,9 +65,9 @@ func (a *aheadBuilder) end() {
 	}
 }
 
-// result returns how building went, given the records of all requests and for how long each was held back after its
+// result returns how building went, given the fates of all requests and for how long each was held back after its
 // planned time, in ns; nil if all requests fit into memory. Call it when run has returned.
-func (a *aheadBuilder) result(records []record.Record, heldNS func(i int32) int64) *metrics.BuildAhead {
+func (a *aheadBuilder) result(fates []audit.Fate, heldNS func(i int32) int64) *metrics.BuildAhead {
 	if !a.work.Prebuilt.InRing() {
 		return nil
 	}
@@ -75,10 +76,10 @@ func (a *aheadBuilder) result(records []record.Record, heldNS func(i int32) int6
 	i := a.batches[0].to
 	for _, b := range a.batches[1:] {
 		for ; i < b.to; i++ {
-			if records[i].Outcome == record.NotSent {
+			if fates[i].Outcome == record.NotSent {
 				continue
 			}
-			lead := records[i].PlannedNS + heldNS(int32(i)) - b.atNS // until it could be sent
+			lead := fates[i].PlannedNS + heldNS(int32(i)) - b.atNS // until it could be sent
 			least = min(least, lead)
 			if lead < 0 {
 				found.Late++

@@ -14,6 +14,7 @@ import (
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/audit"
 	"github.com/fastreplay/fastreplay/engine/internal/workloadtest"
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
@@ -101,12 +102,12 @@ func TestBuiltAhead(t *testing.T) {
 		"not built at the end": {nil, []int{7}, []batch{{to: 2}, {5, ms(1)}, {n, ms(10)}}, -5, 2},
 	} {
 		ahead := aheadBuilder{work: &workload.Work{Prebuilt: m}, batches: c.batches}
-		records := make([]record.Record, n)
-		for i := range records {
-			records[i] = record.Record{PlannedNS: ms(float64(i))}
+		fates := make([]audit.Fate, n)
+		for i := range fates {
+			fates[i] = audit.Fate{PlannedNS: ms(float64(i))}
 		}
 		for _, i := range c.notSent {
-			records[i].Outcome = record.NotSent
+			fates[i].Outcome = record.NotSent
 		}
 		heldNS := func(i int32) int64 {
 			if c.heldNS == nil {
@@ -114,7 +115,7 @@ func TestBuiltAhead(t *testing.T) {
 			}
 			return c.heldNS[i]
 		}
-		got := ahead.result(records, heldNS)
+		got := ahead.result(fates, heldNS)
 		least := math.NaN()
 		if got.LeastLeadMS != nil {
 			least = *got.LeastLeadMS

@@ -119,7 +119,7 @@ func (c *conn) start(i int32, from uint32) bool {
 	c.beginRequest(i, from, c.run.clock.Now())
 	c.state.Store(busy)
 	r := c.run
-	rec := &r.records[i]
+	rec := r.recordOf(i)
 	all, err := c.sock.Send(r.bytesOf(i, c.fresh))
 	if c.sock.SentNS() != wire.NotYet {
 		rec.SentNS, rec.ConnWaitNS = c.sock.SentNS(), 0
@@ -187,7 +187,7 @@ func (c *conn) flush() {
 		c.sock.Resume()
 	}
 	if c.writeErr == nil {
-		c.run.records[c.request.Load()].WrittenNS = c.run.clock.Now()
+		c.run.recordOf(c.request.Load()).WrittenNS = c.run.clock.Now()
 	}
 	c.endWrite()
 }
@@ -400,7 +400,7 @@ func (c *conn) feed(b []byte, atNS int64) (ended bool, compressed *inflateSource
 }
 
 func (c *conn) beginResponse() {
-	if rec := &c.run.records[c.request.Load()]; c.response.rec != rec {
+	if rec := c.run.recordOf(c.request.Load()); c.response.rec != rec {
 		c.response.begin(rec)
 		c.response.answer.Wanted = c.run.cfg.History.Follows(c.request.Load())
 		c.response.forced.begin(c.run.work, c.request.Load())
@@ -481,7 +481,7 @@ const closingRace = time.Second
 // brokenOff reports whether the server closed or reset a connection that had waited for the request, within
 // closingRace and without an answer.
 func (c *conn) brokenOff() bool {
-	if c.fresh || c.response.bytesIn > 0 || c.run.records[c.request.Load()].Outcome != record.Reset {
+	if c.fresh || c.response.bytesIn > 0 || c.run.recordOf(c.request.Load()).Outcome != record.Reset {
 		return false
 	}
 	return c.run.clock.Now()-c.startedNS.Load() <= int64(c.run.closingRace)

@@ -52,7 +52,6 @@ func New(cfg Config, work *workload.Work, runID string, ideal workload.IdealHits
 		clock:       sched.NewMonotonic(),
 		closingRace: closingRace,
 		keptAtLeast: keptAtLeast,
-		records:     work.Records(runID, ideal, cfg.Backend),
 		workers:     newWorkers(),
 		done:        make(chan int32, work.Requests()),
 		allDone:     make(chan struct{}),
@@ -72,6 +71,7 @@ func New(cfg Config, work *workload.Work, runID string, ideal workload.IdealHits
 	r.large.mapped = map[*byte]bool{}
 	r.large.changed.L = &r.large.mu
 	r.addPools()
+	r.makeRecords(runID, ideal)
 	r.leastInFlight = newLeastInFlight(work, r.pools)
 	r.idealOrder = newIdealOrder(work)
 	r.dialer = &dialer{
@@ -305,6 +305,7 @@ func (r *Run) Do(ctx context.Context) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	r.fillFates()
 	return r.result(host.UsageNow().Since(*r.usedBefore.Load())), nil
 }
 
@@ -405,7 +406,7 @@ func (r *Run) recordEach(finished []int32) {
 }
 
 func (r *Run) countFinished(i int32) {
-	rec := &r.records[i]
+	rec := r.recordOf(i)
 	if r.idealOrder != nil && rec.Outcome != record.NotSent { // else nobody may have released it
 		r.idealOrder.expect(i, rec)
 	}
@@ -421,7 +422,7 @@ func (r *Run) countFinished(i int32) {
 
 // record passes the record of a finished request to the sink.
 func (r *Run) record(i int32) {
-	rec := &r.records[i]
+	rec := r.recordOf(i)
 	if rec.SentNS != record.None {
 		rec.SentAt = record.Wall(r.clock.StartedAt().Add(time.Duration(rec.SentNS)).UnixMicro())
 	}
@@ -430,7 +431,9 @@ func (r *Run) record(i int32) {
 		rec.PlannedNS -= barrier
 	}
 	r.recorded[i] = true
+	r.records.fates[i] = audit.FateOf(rec)
 	r.sink.Record(rec, r.targetOf(i))
+	r.giveBack(i)
 }
 
 // hangUp closes every connection and waits for the receivers.
@@ -563,12 +566,12 @@ func (r *Run) result(used host.Usage) Result {
 		Writes: metrics.Writes{Whole: r.wholeWrites.Load(), Partial: r.partialWrites.Load()},
 		Turns: audit.Turns(
 			r.work,
-			r.records,
+			r.Fates(),
 			r.leftOut,
 			r.pacer.held(),
 		),
-		History:    r.cfg.History.Counts(r.records),
-		BuildAhead: r.ahead.result(r.records, r.pacer.heldNS),
+		History:    r.cfg.History.Counts(r.records.all),
+		BuildAhead: r.ahead.result(r.Fates(), r.pacer.heldNS),
 		Placement:  r.placement,
 		Ended:      start.Add(end),
 		LeftOut:    r.leftOut,
@@ -586,9 +589,3 @@ func (r *Run) result(used host.Usage) Result {
 	}
 	return found
 }
-
-// Records returns the records of all requests, in the plan's order. Call it after Do.
-func (r *Run) Records() []record.Record { return r.records }
-
-// Forget lets go of the records. Call it when nobody needs them any more.
-func (r *Run) Forget() { r.records = nil }

@@ -111,11 +111,19 @@ func (s *server) after(n int64, f func()) {
 type sink struct {
 	mu      sync.Mutex
 	records []*record.Record
+	kept    []record.Record // where they lie
 	gaps    []int64
 }
 
-func (s *sink) Record(r *record.Record, _ int) { s.records = append(s.records, r) }
-func (s *sink) Tick()                          {}
+func (s *sink) Record(r *record.Record, _ int) {
+	if len(s.kept) == cap(s.kept) {
+		s.kept = make([]record.Record, 0, 1024)
+	}
+	s.kept = append(s.kept, *r)
+	s.records = append(s.records, &s.kept[len(s.kept)-1])
+}
+
+func (s *sink) Tick() {}
 func (s *sink) Gaps(_ int, gaps []int64, _ []metrics.LateReadGap) {
 	s.mu.Lock()
 	s.gaps = append(s.gaps, gaps...)

@@ -150,8 +150,8 @@ func (l *epollReader) readUntilWoken() {
 	}
 }
 
-// wait returns the number of events, 0 after a signal. After a pause there are some, as a rule, so the call is a raw one
-// without waiting, if that finds any.
+// wait returns the number of events, 0 after a signal. After a pause there are some, as a rule, so a raw call looks for
+// them first, without waiting.
 func (l *epollReader) wait(events []unix.EpollEvent) int {
 	epoll, size := uintptr(l.epoll), uintptr(len(events))
 	if l.readLag.paused {

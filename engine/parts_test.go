@@ -39,7 +39,7 @@ func TestPartsOfARead(t *testing.T) {
 						}
 					}
 				}
-				c.run.records[0].Clear()
+				c.run.recordOf(0).Clear()
 				c.response.rec = nil
 				c.request.Store(0)
 				c.beginResponse()
@@ -47,7 +47,7 @@ func TestPartsOfARead(t *testing.T) {
 				if end, _ := c.feed(whole, at); !end {
 					t.Fatal("the response has not ended")
 				}
-				if got := &c.run.records[0]; !reflect.DeepEqual(*got, *rec) {
+				if got := c.run.recordOf(0); !reflect.DeepEqual(*got, *rec) {
 					t.Errorf("got  %+v\nwant %+v", *got, *rec)
 				}
 				expect.Equal(t, fmt.Sprint(c.response.gaps), fmt.Sprint(want.gaps), "gaps")

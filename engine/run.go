@@ -58,7 +58,8 @@ const MaxSenders = 16
 
 // Sink takes the records of a run, one at a time, in order of completion.
 type Sink interface {
-	// Record is called by one goroutine, once for each planned request. The record is complete and never changes again.
+	// Record is called by one goroutine, once for each planned request. The record is complete, and valid until it
+	// returns.
 	Record(r *record.Record, target int)
 	// Tick is called by the same goroutine about once a second, and once at the end.
 	Tick()
@@ -78,7 +79,7 @@ type Run struct {
 	pacer         *pacer
 	leastInFlight *leastInFlight // nil if each request's endpoint is known before the run
 	idealOrder    *idealOrder    // nil if what is expected of caches is known before the run
-	records       []record.Record
+	records       records
 	pools         []*pool
 	poolsOf       [][]*pool              // by target
 	table         []atomic.Pointer[conn] // connections of all endpoints, by place
@@ -159,7 +160,7 @@ func (r *Run) connOf(s *slot) *conn {
 }
 
 // isPlaced reports whether the endpoint of request i is known.
-func (r *Run) isPlaced(i int32) bool { return r.leastInFlight == nil || r.records[i].Target != "" }
+func (r *Run) isPlaced(i int32) bool { return r.leastInFlight == nil || r.recordOf(i).Target != "" }
 
 // targetOf returns the index of request i's target; -1 if the request never got one.
 func (r *Run) targetOf(i int32) int {
@@ -186,7 +187,7 @@ func (r *Run) bytesOf(i int32, fresh bool) gather.List {
 // sidesEnded ends the request on c, which was sent. The side of the request that ends last calls it, once.
 func (r *Run) sidesEnded(c *conn) {
 	i := c.request.Load()
-	rec := &r.records[i]
+	rec := r.recordOf(i)
 	rec.BytesSent = c.sock.BytesOut() - c.outBase
 	rec.BytesReceived = c.response.bytesIn
 	if c.brokenOff() {
@@ -213,7 +214,7 @@ func (r *Run) sidesEnded(c *conn) {
 
 // resend sends request i again, on a new connection.
 func (r *Run) resend(i int32, c *conn) {
-	r.records[i].Resent = 1
+	r.recordOf(i).Resent = 1
 	r.closedIdle.Add(1)
 	r.resent.Add(1)
 	p := c.pool
@@ -223,18 +224,18 @@ func (r *Run) resend(i int32, c *conn) {
 
 // fail ends request i, of which no byte was sent, or none in another attempt.
 func (r *Run) fail(i int32, o record.Outcome, why string) {
-	if r.records[i].Resent > 0 {
+	if r.recordOf(i).Resent > 0 {
 		r.failAgain(i, why)
 		return
 	}
-	r.records[i].Outcome = o
-	r.records[i].Error = why
+	r.recordOf(i).Outcome = o
+	r.recordOf(i).Error = why
 	r.endRequest(i)
 }
 
 // failAgain ends request i, whose other attempt could not be sent: what its record has of the first one stands.
 func (r *Run) failAgain(i int32, why string) {
-	rec := &r.records[i]
+	rec := r.recordOf(i)
 	rec.Resent = 0
 	rec.Error += "; another attempt failed: " + why
 	r.resent.Add(-1)
@@ -246,15 +247,15 @@ func (r *Run) failAgain(i int32, why string) {
 func (r *Run) endRequest(i int32) {
 	r.work.Prebuilt.MarkUnneeded(i)
 	if r.leastInFlight != nil && r.isPlaced(i) {
-		r.poolOf(i).endRequest(r.records[i].Outcome)
+		r.poolOf(i).endRequest(r.recordOf(i).Outcome)
 	}
 	now := r.clock.Now()
 	endedNS := now // what waits for the request counts from its end, however late that was seen
-	if done := r.records[i].DoneNS; done != record.None {
+	if done := r.recordOf(i).DoneNS; done != record.None {
 		endedNS = min(now, done)
 	}
 	lost := r.afterFailure(i)
-	r.cfg.History.Note(i, &r.records[i])
+	r.cfg.History.Note(i, r.recordOf(i))
 	r.cfg.History.Ended(r.clock, i)
 	for {
 		end := r.endNS.Load()
@@ -266,7 +267,7 @@ func (r *Run) endRequest(i int32) {
 	r.countEnded(1)
 	r.pacer.requestEnded(i, endedNS)
 	for _, k := range lost {
-		row := r.records[i].Row
+		row := r.recordOf(i).Row
 		why := fmt.Sprintf("the context of row %d was too long for the server, %s", row, record.StreamEndedWords)
 		r.fail(k, record.NotSent, why)
 	}
@@ -275,7 +276,7 @@ func (r *Run) endRequest(i int32) {
 // afterFailure ends what the failure of request i ends, if it has failed: the run, or its stream, whose requests are
 // returned and must be ended.
 func (r *Run) afterFailure(i int32) (lost []int32) {
-	rec := &r.records[i]
+	rec := r.recordOf(i)
 	switch {
 	case rec.ContextTooLong():
 		return r.pacer.cutStream(i)

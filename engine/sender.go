@@ -96,7 +96,7 @@ func (r *Run) runSender(i int, placed chan<- threadPlacement, start <-chan bool)
 // send sends request i now, or soon if no connection is ready; it was released for plannedNS. This is the hot path.
 // Only send sets planned_ns.
 func (r *Run) send(i int32, plannedNS int64) {
-	r.records[i].PlannedNS = plannedNS
+	r.recordOf(i).PlannedNS = plannedNS
 	p := r.choosePool(i)
 	if r.idealOrder != nil {
 		r.idealOrder.note(i)
@@ -157,14 +157,14 @@ func (r *Run) dialAndSend(i int32, p *pool, wantedNS int64, unbuilt bool) {
 		}
 		c.wantedNS = wantedNS
 		before := r.forget(i)
-		late := r.work.Plan.Open() && r.records[i].Resent == 0 && !unbuilt && r.pacer.heldNS(i) == 0
+		late := r.work.Plan.Open() && r.recordOf(i).Resent == 0 && !unbuilt && r.pacer.heldNS(i) == 0
 		if c.start(i, opening) {
 			if late {
 				r.notReady.Add(1)
 			}
 			return
 		}
-		r.records[i] = before
+		*r.recordOf(i) = before
 	}
 	if r.aborted() {
 		r.fail(i, record.NotSent, "the run was interrupted before a connection was ready")
@@ -176,7 +176,7 @@ func (r *Run) dialAndSend(i int32, p *pool, wantedNS int64, unbuilt bool) {
 // forget clears what the record of a request that is sent again has of the first attempt, and returns the record as
 // it was.
 func (r *Run) forget(i int32) (before record.Record) {
-	rec := &r.records[i]
+	rec := r.recordOf(i)
 	before = *rec
 	if rec.Resent > 0 {
 		rec.Outcome = record.NotSent
@@ -196,7 +196,7 @@ func (r *Run) choosePool(i int32) *pool {
 		return r.poolOf(i)
 	}
 	p := b.choose()
-	rec := &r.records[i]
+	rec := r.recordOf(i)
 	r.work.Places[i] = route.Place{Target: p.target, Endpoint: p.index}
 	rec.Target = p.url
 	rec.Endpoint = p.name

@@ -210,14 +210,14 @@ func (c *conn) settleSlot(i int32) {
 	if s.state.CompareAndSwap(slotWhole, slotSettled) {
 		c.run.wholeWrites.Add(1)
 		c.noteWrite(i, s)
-		c.run.records[i].WrittenNS = s.writtenNS
+		c.run.recordOf(i).WrittenNS = s.writtenNS
 		c.endWrite()
 	}
 }
 
 // noteWrite puts the result of a sender's write into the record.
 func (c *conn) noteWrite(i int32, s *slot) {
-	rec := &c.run.records[i]
+	rec := c.run.recordOf(i)
 	rec.SentNS = s.sentNS
 	rec.ConnWaitNS = 0
 	rec.WrittenFirstBytes = s.wrote

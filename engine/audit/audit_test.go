@@ -49,10 +49,11 @@ func TestExplain(t *testing.T) {
 			r.TokensFrom, c.cached = record.TokensFromChunks, record.None
 		}
 		r.Outcome, r.ExpectedCachedTokens, r.CachedTokens = record.OK, c.expected, c.cached
-		a.explain(&r, c.evidence)
+		fate := FateOf(&r)
+		a.explain(&fate, c.evidence)
 		expect.Equal(t, a.found, c.want, name)
-		a.found, r.Outcome = metrics.Shortfall{}, record.Timeout
-		if a.explain(&r, c.evidence); a.found != (metrics.Shortfall{}) {
+		a.found, fate.Outcome = metrics.Shortfall{}, record.Timeout
+		if a.explain(&fate, c.evidence); a.found != (metrics.Shortfall{}) {
 			t.Errorf("%s, failed: %+v, want nothing", name, a.found)
 		}
 	}
@@ -70,7 +71,7 @@ func TestHeld(t *testing.T) {
 			list[i] = int32(i)
 			records[i] = randomFate(rng)
 		}
-		a := audit{work: w, records: records}
+		a := audit{work: w, fates: fatesOf(records)}
 		held := a.held(list, workload.PrefixCache{BlockTokens: 16})
 		for i := range records {
 			if records[i].SentNS == record.None || records[i].Status != 200 {
@@ -86,6 +87,14 @@ func TestHeld(t *testing.T) {
 			must.Equal(t, held[i], want, "seed %d, request %d: tokens held", seed, i)
 		}
 	}
+}
+
+func fatesOf(records []record.Record) []Fate {
+	fates := make([]Fate, len(records))
+	for i := range records {
+		fates[i] = FateOf(&records[i])
+	}
+	return fates
 }
 
 // randomFate is what may become of a request, on a scale on which many overlap.
@@ -149,7 +158,7 @@ func TestOvertaken(t *testing.T) {
 		rec := &records[first]
 		rec.Outcome, rec.SentNS, rec.FirstTokenNS, rec.CachedTokens, rec.MostCachedTokens = record.OK, 40, 100, c.cached, c.most
 		records[later].SentNS = c.laterSentNS
-		expect.Equal(t, OvertakenTokens(w, records), c.want, "%+v: tokens overtaken", c)
+		expect.Equal(t, OvertakenTokens(w, fatesOf(records)), c.want, "%+v: tokens overtaken", c)
 	}
 }
 
@@ -194,19 +203,19 @@ func TestOvertakenVerbatim(t *testing.T) {
 		}
 		records[1].CachedTokens = 0
 		records[2].CachedTokens = 0
-		expect.Equal(t, OvertakenTokens(w, records), c.want, "%+v: tokens overtaken", c.cache)
+		expect.Equal(t, OvertakenTokens(w, fatesOf(records)), c.want, "%+v: tokens overtaken", c.cache)
 		records[1].SentNS = record.None
-		expect.Equal(t, OvertakenTokens(w, records), 0, "%+v: alone tokens overtaken", c.cache)
+		expect.Equal(t, OvertakenTokens(w, fatesOf(records)), 0, "%+v: alone tokens overtaken", c.cache)
 	}
 }
 
 // sent has records of requests which were all sent and answered by who has these names.
-func sent(w *workload.Work, name func(i int) string) []record.Record {
+func sent(w *workload.Work, name func(i int) string) []Fate {
 	records := make([]record.Record, w.Requests())
 	for i := range records {
-		records[i] = record.Record{Outcome: record.OK, Instance: name(i), Endpoint: w.Endpoint(i).String()}
+		records[i] = record.Record{Outcome: record.OK, Instance: name(i)}
 	}
-	return records
+	return fatesOf(records)
 }
 
 // TestOracleKnowsWhoRouted: names for addresses of ours change nothing, least of all weights and caches; those behind a
@@ -235,7 +244,7 @@ func TestOracleKnowsWhoRouted(t *testing.T) {
 func TestCachesBehindGateways(t *testing.T) {
 	w := workloadtest.Routed(t, 1, 2)
 	records := sent(w, func(i int) string { return fmt.Sprint(w.Places[i].Target, "-", i%2) })
-	_, instances, capacity := byInstance(w, records, behindGateways(records))
+	_, instances, capacity := byInstance(w, records, behindGateways(w, records))
 	if !slices.Equal(capacity, []int64{16_000, 16_000, 32_000, 32_000}) || len(instances) != w.Requests() {
 		t.Errorf("%v of %d", capacity, len(instances))
 	}
@@ -248,10 +257,10 @@ func TestTurnsLeftOut(t *testing.T) {
 	for i := range records {
 		records[i].Clear()
 	}
-	if got := Turns(w, records, nil, nil); got == nil || got.FollowUps != 1 || got.Overtaking != 0 {
+	if got := Turns(w, fatesOf(records), nil, nil); got == nil || got.FollowUps != 1 || got.Overtaking != 0 {
 		t.Errorf("%+v, want one follow-up turn", got)
 	}
-	if got := Turns(w, records, []int32{1}, nil); got != nil {
+	if got := Turns(w, fatesOf(records), []int32{1}, nil); got != nil {
 		t.Errorf("%+v, want nil: the only follow-up turn is left out", got)
 	}
 }
@@ -274,7 +283,7 @@ func TestJoinsOvertaken(t *testing.T) {
 		records[i].Clear()
 		records[i].SentNS, records[i].DoneNS = int64(i)*100, int64(i)*100+250
 	}
-	got := Turns(&workload.Work{Trace: tr, Plan: sched.Plan{Requests: tr.Len()}}, records, nil, nil)
+	got := Turns(&workload.Work{Trace: tr, Plan: sched.Plan{Requests: tr.Len()}}, fatesOf(records), nil, nil)
 	// The two sub-agents left 150 and 50 ns early, the join 150 before the end of the later one; the last waited for
 	// its sending alone.
 	if got == nil || got.FollowUps != 4 || got.Overtaking != 3 || got.OvertakingMS.Max != 150e-6 || got.OvertakingMS.P50 != 150e-6 {
@@ -283,20 +292,20 @@ func TestJoinsOvertaken(t *testing.T) {
 }
 
 func TestOvertook(t *testing.T) {
-	rec := func(sent, done int64) *record.Record {
+	rec := func(sent, done int64) *Fate {
 		var r record.Record
 		r.Clear()
 		r.SentNS, r.DoneNS = sent, done
-		return &r
+		return new(FateOf(&r))
 	}
 	for _, c := range []struct {
-		turn, before *record.Record
+		turn, before *Fate
 		want         int64
 	}{
 		{rec(100, 200), rec(0, 150), 50}, {rec(150, 200), rec(0, 150), 0}, {rec(160, 200), rec(0, 150), 0},
 		{rec(record.None, record.None), rec(0, 150), 0}, {rec(100, 200), rec(record.None, record.None), 0}, {rec(100, 200), rec(50, record.None), 0},
 	} {
-		expect.Equal(t, overtook(c.turn, c.before, trace.OnCompletion), c.want, "%d after %d", c.turn.SentNS, c.before.DoneNS)
+		expect.Equal(t, overtook(c.turn, c.before, trace.OnCompletion), c.want, "%d after %d", c.turn.SentNS, c.before.EndNS)
 		expect.Equal(t, overtook(c.turn, c.before, trace.OnDispatch), 0, "%d after the sending at %d", c.turn.SentNS, c.before.SentNS)
 	}
 }

@@ -11,8 +11,8 @@ import (
 
 // CompareRouters compares where the requests went with where other routers would have sent them, in the plan's order.
 // It compares by address or, behind gateways, by the instances that answers name. It is nil where there is one of
-// either. Without records it takes all requests as sent.
-func CompareRouters(w *workload.Work, records []record.Record) *route.Oracle {
+// either. Without fates it takes all requests as sent.
+func CompareRouters(w *workload.Work, fates []Fate) *route.Oracle {
 	s := w.Servers()
 	q := route.Question{
 		Targets:        s.Targets,
@@ -25,13 +25,13 @@ func CompareRouters(w *workload.Work, records []record.Record) *route.Oracle {
 		q.Bound = w.Routing.Bound
 	}
 	var of []int32
-	if names := behindGateways(records); len(names) > 1 {
-		of, q.Actual, q.CapacityTokens = byInstance(w, records, names)
+	if names := behindGateways(w, fates); len(names) > 1 {
+		of, q.Actual, q.CapacityTokens = byInstance(w, fates, names)
 		each := slices.Repeat([]int{1}, len(names))
 		q.Targets = route.Even(each)
 	} else {
 		for i := range w.Requests() {
-			if records == nil || records[i].SentNS != record.None {
+			if fates == nil || fates[i].SentNS != record.None {
 				of = append(of, int32(i))
 				q.Actual = append(q.Actual, s.Of[w.Places[i]])
 			}
@@ -52,13 +52,13 @@ func CompareRouters(w *workload.Work, records []record.Record) *route.Oracle {
 }
 
 // behindGateways are the instances that answers name, sorted; nil where each is an address of its own.
-func behindGateways(records []record.Record) []string {
+func behindGateways(w *workload.Work, fates []Fate) []string {
 	var pairs route.Pairs
 	names := map[string]bool{}
-	for i := range records {
-		if rec := &records[i]; rec.Instance != "" {
-			names[rec.Instance] = true
-			pairs.Add(rec.Instance, rec.Endpoint)
+	for i := range fates {
+		if name := fates[i].Instance; name != "" {
+			names[name] = true
+			pairs.Add(name, w.Endpoint(i).String())
 		}
 	}
 	if pairs.OneByOne() {
@@ -69,13 +69,11 @@ func behindGateways(records []record.Record) []string {
 
 // byInstance lists the requests that an instance answered, and that instance as an index of names, which are sorted.
 // capacity is that of each instance's cache, taken from the address at which it answered first.
-func byInstance(
-	w *workload.Work, records []record.Record, names []string,
-) (of, instances []int32, capacity []int64) {
+func byInstance(w *workload.Work, fates []Fate, names []string) (of, instances []int32, capacity []int64) {
 	capacity = make([]int64, len(names))
 	seen := make([]bool, len(names))
-	for i := range records {
-		k, known := slices.BinarySearch(names, records[i].Instance)
+	for i := range fates {
+		k, known := slices.BinarySearch(names, fates[i].Instance)
 		if !known {
 			continue
 		}

@@ -14,7 +14,7 @@ import (
 // OvertakenTokens is how many of the tokens that were cached above the ideal are explained by the order of arrival.
 // Requests that are sent at nearly the same time overtake each other on their way. Then the one that was planned first
 // hits what the other one brought. A cache that began cold can have had those tokens.
-func OvertakenTokens(w *workload.Work, records []record.Record) (tokens int64) {
+func OvertakenTokens(w *workload.Work, fates []Fate) (tokens int64) {
 	// requests by their first block; needed only if a hit is above the ideal
 	alike := sync.OnceValue(func() map[uint64][]int32 {
 		all := map[uint64][]int32{}
@@ -26,8 +26,8 @@ func OvertakenTokens(w *workload.Work, records []record.Record) (tokens int64) {
 		}
 		return all
 	})
-	for i := range records {
-		rec := &records[i]
+	for i := range fates {
+		rec := &fates[i]
 		if rec.Outcome != record.OK || rec.MostCachedTokens == record.None ||
 			rec.CachedTokens <= rec.MostCachedTokens {
 			continue
@@ -35,7 +35,7 @@ func OvertakenTokens(w *workload.Work, records []record.Record) (tokens int64) {
 		p, _ := w.CachePrompt(i)
 		if len(p.Blocks) > 0 {
 			above := rec.CachedTokens - rec.MostCachedTokens
-			reached := reach(w, records, i, alike()[p.Blocks[0]])
+			reached := reach(w, fates, i, alike()[p.Blocks[0]])
 			tokens += min(above, max(0, reached-rec.MostCachedTokens))
 		}
 	}
@@ -44,17 +44,17 @@ func OvertakenTokens(w *workload.Work, records []record.Record) (tokens int64) {
 
 // reach is the most that request i could hit of prompts that begin alike. Those count that were sent before its own
 // first token arrived, in any order.
-func reach(w *workload.Work, records []record.Record, i int, alike []int32) int64 {
-	until := max(records[i].FirstTokenNS, records[i].HeadersNS)
+func reach(w *workload.Work, fates []Fate, i int, alike []int32) int64 {
+	until := max(fates[i].FirstTokenNS, fates[i].HeadersNS)
 	longest := 0
 	for _, j := range alike {
 		other := int(j)
-		sent := records[j].SentNS
+		sent := fates[j].SentNS
 		before := sent != record.None && sent < until
 		if other != i && before && w.Endpoint(i) == w.Endpoint(other) {
 			longest = max(longest, sharedTokens(w, i, other))
 		}
-		if int64(longest) > records[i].CachedTokens {
+		if int64(longest) > fates[i].CachedTokens {
 			break // more explains no more
 		}
 	}
@@ -97,7 +97,7 @@ func sharedTokens(w *workload.Work, i, j int) int {
 // sub-agent, or before the sending of what they only had to follow. The requests in leftOut, in ascending order, are
 // not part of the run. If a pacer waits for others, held is for how long it held requests back; it may be nil. The
 // result is nil if no request depends on another, unless lanes run jobs. What prepares does not count.
-func Turns(w *workload.Work, records []record.Record, leftOut []int32, held *stats.Distribution) *metrics.Turns {
+func Turns(w *workload.Work, fates []Fate, leftOut []int32, held *stats.Distribution) *metrics.Turns {
 	var found metrics.Turns
 	early := new(stats.Distribution)
 	graph := w.Trace.Graph(w.Requests())
@@ -105,11 +105,11 @@ func Turns(w *workload.Work, records []record.Record, leftOut []int32, held *sta
 		waits := graph.Of(i)
 		by := int64(0)
 		_, out := slices.BinarySearch(leftOut, int32(i))
-		if out || len(waits) == 0 || records[i].Phase != record.Profiled {
+		if out || len(waits) == 0 || fates[i].Phase != record.Profiled {
 			continue
 		}
 		for _, wait := range waits {
-			early := overtook(&records[i], &records[wait.On], wait.Trigger)
+			early := overtook(&fates[i], &fates[wait.On], wait.Trigger)
 			by = max(by, early)
 		}
 		found.FollowUps++
@@ -131,8 +131,8 @@ func Turns(w *workload.Work, records []record.Record, leftOut []int32, held *sta
 
 // overtook returns how many ns before the end, or before the sending, of another request a request was sent. It is 0 if
 // it was sent later, or if one of them was not sent.
-func overtook(rec, other *record.Record, trigger trace.Trigger) int64 {
-	since := max(other.DoneNS, other.LastTokenNS, other.HeadersNS)
+func overtook(rec, other *Fate, trigger trace.Trigger) int64 {
+	since := other.EndNS
 	if trigger == trace.OnDispatch {
 		since = other.SentNS
 	}

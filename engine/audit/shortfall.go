@@ -2,8 +2,8 @@
 // many cached tokens the order of arrival explains. It finds which prompts a server counted otherwise, and where other
 // routers would have sent the requests.
 //
-// Its functions take the work and its records and change neither. They measure nothing and write nothing. Any goroutine
-// may call them once Run.Do has returned; they allocate as they need.
+// Its functions take the work and the fates of its requests and change neither. They measure nothing and write nothing.
+// Any goroutine may call them once Run.Do has returned; they allocate as they need.
 //
 // The package is not an API: any release may change it.
 package audit
@@ -23,16 +23,16 @@ import (
 // of each instance's cache: once without a limit and once with the instance's capacity. counted has, by target, the
 // hits that the server counted, if they replace what responses report; else record.None. Shortfall returns nil if
 // nothing exact was expected.
-func Shortfall(w *workload.Work, records []record.Record, counted []int64) *metrics.Shortfall {
+func Shortfall(w *workload.Work, fates []Fate, counted []int64) *metrics.Shortfall {
 	if w.Overhead.HeadUnknown {
 		return nil
 	}
-	a := audit{work: w, records: records}
+	a := audit{work: w, fates: fates}
 	sums := make([]evidence, len(counted)) // of the requests of each target whose hits are only known in all
 	byInstance := map[netip.AddrPort][]int32{}
 	reports := map[int]bool{}
-	for i := range records {
-		rec := &records[i]
+	for i := range fates {
+		rec := &fates[i]
 		if rec.Outcome == record.OK && rec.CachedTokens != record.None {
 			reports[w.Places[i].Target] = true
 		}
@@ -46,7 +46,7 @@ func Shortfall(w *workload.Work, records []record.Record, counted []int64) *metr
 		there, limited := unlimited, unlimited
 		if !cache.Off && slices.ContainsFunc(requests, func(i int32) bool {
 			target := w.Places[i].Target
-			return counted[target] != record.None || reports[target] && lacks(&records[i]) > 0
+			return counted[target] != record.None || reports[target] && lacks(&fates[i]) > 0
 		}) { // else nothing is to be explained
 			unlimited = a.held(requests, endless)
 			there = a.heldThere(requests, unlimited, endless)
@@ -56,7 +56,7 @@ func Shortfall(w *workload.Work, records []record.Record, counted []int64) *metr
 			}
 		}
 		for j, i := range requests {
-			if records[i].Phase != record.Profiled {
+			if fates[i].Phase != record.Profiled {
 				continue // it fills caches, and is not measured
 			}
 			target := w.Places[i].Target
@@ -68,9 +68,9 @@ func Shortfall(w *workload.Work, records []record.Record, counted []int64) *metr
 				limited:   limited[j],
 			}
 			if counted[target] == record.None || e.off {
-				a.explain(&records[i], e)
-			} else if records[i].Outcome == record.OK {
-				sums[target].add(records[i].ExpectedCachedTokens, e)
+				a.explain(&fates[i], e)
+			} else if fates[i].Outcome == record.OK {
+				sums[target].add(fates[i].ExpectedCachedTokens, e)
 			}
 		}
 	}
@@ -89,9 +89,9 @@ func Shortfall(w *workload.Work, records []record.Record, counted []int64) *metr
 
 // audit is the examination of one run.
 type audit struct {
-	work    *workload.Work
-	records []record.Record
-	found   metrics.Shortfall
+	work  *workload.Work
+	fates []Fate
+	found metrics.Shortfall
 }
 
 // evidence is what is known of one request's cache.
@@ -121,7 +121,7 @@ func (e *evidence) add(expected int64, o evidence) {
 
 // lacks is how many tokens fewer than expected were cached for a request; 0 if that is unknown. Once a target has
 // reported, an absent count is 0 in a usage.
-func lacks(rec *record.Record) int64 {
+func lacks(rec *Fate) int64 {
 	if rec.Outcome != record.OK || rec.ExpectedCachedTokens == record.None {
 		return 0
 	}
@@ -129,14 +129,14 @@ func lacks(rec *record.Record) int64 {
 }
 
 // explain divides what a request lacks among the causes, in the order in which they can be distinguished.
-func (a *audit) explain(rec *record.Record, e evidence) {
+func (a *audit) explain(rec *Fate, e evidence) {
 	short := lacks(rec)
 	switch {
 	case short <= 0:
 	case e.off:
 		a.found.Tokens += short
 		a.found.CacheOffTokens += short
-	case !e.reports || !rec.ToldUsage():
+	case !e.reports || !rec.Told:
 		a.found.Tokens += short
 		a.found.NotReportedTokens += short
 	default:
@@ -181,7 +181,7 @@ const (
 func (a *audit) heldThere(requests []int32, together []int64, size workload.PrefixCache) []int64 {
 	places := map[string][]int{} // in requests
 	for j, i := range requests {
-		name := a.records[i].Instance
+		name := a.fates[i].Instance
 		places[name] = append(places[name], j)
 	}
 	if len(places) < 2 && together != nil {
@@ -222,7 +222,7 @@ func (a *audit) held(requests []int32, size workload.PrefixCache) []int64 {
 		case arrived:
 			p, _ := a.work.CachePrompt(i)
 			output := int(a.work.Trace.OutputTokens[i])
-			if counted := a.records[i].CompletionTokens; counted != record.None {
+			if counted := a.fates[i].CompletionTokens; counted != record.None {
 				output = int(counted)
 			}
 			started, hit := cache.Start(p.Blocks, p.Tokens, p.Head, p.Total, output)
@@ -241,18 +241,12 @@ func (a *audit) held(requests []int32, size workload.PrefixCache) []int64 {
 func (a *audit) moments(requests []int32) []moment {
 	list := make([]moment, 0, 3*len(requests))
 	for j, i := range requests {
-		rec := &a.records[i]
+		rec := &a.fates[i]
 		if rec.SentNS == record.None || rec.Status != 200 {
 			continue
 		}
-		begin := max(rec.SentNS, rec.WrittenNS)
-		end := max(
-			begin+1,
-			rec.HeadersNS,
-			rec.FirstTokenNS,
-			rec.LastTokenNS,
-			rec.DoneNS,
-		)
+		begin := rec.BegunNS
+		end := max(begin+1, rec.EndNS)
 		add := func(atNS int64, kind momentKind) {
 			list = append(list, moment{atNS, kind, int32(j)})
 		}
@@ -278,9 +272,9 @@ func (a *audit) moments(requests []int32) []moment {
 
 // Miscounted is how many verbatim prompts a server counted otherwise than before the start, and the first of
 // them by its row, with both counts.
-func Miscounted(w *workload.Work, records []record.Record) (n int, row, want, got int64) {
-	for i := range records {
-		rec := &records[i]
+func Miscounted(w *workload.Work, fates []Fate) (n int, row, want, got int64) {
+	for i := range fates {
+		rec := &fates[i]
 		tokens := int64(0)
 		if !w.Made(i) {
 			tokens = int64(w.ServerTokens(i))
@@ -290,7 +284,7 @@ func Miscounted(w *workload.Work, records []record.Record) (n int, row, want, go
 		}
 		n++
 		if n == 1 {
-			row = rec.Row
+			row = int64(w.Trace.Row[i])
 			want = tokens
 			got = rec.PromptTokens
 		}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -99,10 +100,14 @@ func (r *runner) discard() error {
 	return err
 }
 
+// concludingGC is how much garbage, in percent of what is live, gathers while results are concluded: what is live is
+// large and has few pointers, so to collect it takes little.
+const concludingGC = 25
+
 // conclude writes what a finished run leaves behind.
 func (r *runner) conclude(found engine.Result) (*metrics.Summary, error) {
 	r.load.Free() // the bytes of requests
-	records := r.run.Records()
+	fates := r.run.Fates()
 	if r.aborted != "" && found.Run.Partial { // whoever stops a lost run only ends its grace period
 		found.Run.Partial = false
 		found.Run.Cut = true
@@ -110,7 +115,7 @@ func (r *runner) conclude(found engine.Result) (*metrics.Summary, error) {
 	if !found.Run.Partial {
 		r.observer.Tick(&r.Running, true)
 	}
-	if n, row, want, got := audit.Miscounted(r.load.Work, records); n > 0 {
+	if n, row, want, got := audit.Miscounted(r.load.Work, fates); n > 0 {
 		r.note("tokens_miscounted",
 			"the servers counted other numbers of tokens in %s than were counted before the start (row %d: %s, not "+
 				"%s), so their ideal hits are not to be relied on: is --tokenizer the model's own, and does "+
@@ -118,7 +123,7 @@ func (r *runner) conclude(found engine.Result) (*metrics.Summary, error) {
 				"the template of the run?",
 			format.Many(n, "prompt"), row, format.Count(got), format.Count(want))
 	}
-	r.appendUnreleased(found.LeftOut, records)
+	r.appendUnreleased(found.LeftOut, r.run.Records())
 	unwritten, diskErr := r.writer.Close()
 	info := r.info(found)
 	info.Run.Targets = r.run.TargetURLs()
@@ -126,9 +131,9 @@ func (r *runner) conclude(found engine.Result) (*metrics.Summary, error) {
 	info.Servers = r.servers.summary()
 	info.Requests.Unwritten, info.Records = unwritten, r.writer.Lines()
 	work := r.load.Work
-	info.PrefixCache.OvertakenTokens = audit.OvertakenTokens(work, records)
+	info.PrefixCache.OvertakenTokens = audit.OvertakenTokens(work, fates)
 	if r.prepares() {
-		tokens, known := work.PrimedTokens(func(i int) bool { return records[i].Outcome == record.OK })
+		tokens, known := work.PrimedTokens(func(i int) bool { return fates[i].Outcome == record.OK })
 		if known {
 			info.PrefixCache.PrimedTokens = &tokens
 		}
@@ -137,13 +142,14 @@ func (r *runner) conclude(found engine.Result) (*metrics.Summary, error) {
 		r.load.Shard.Counted = &r.servers.counted
 	}
 	if r.load.Shard == nil { // else the caches and routers had more to do than this
-		info.PrefixCache.Shortfall = audit.Shortfall(work, records, r.collector.CountedHits(info.Servers))
+		info.PrefixCache.Shortfall = audit.Shortfall(work, fates, r.collector.CountedHits(info.Servers))
 		if r.load.Spare == 0 { // else instances come and go
-			info.Routing = audit.CompareRouters(work, records)
+			info.Routing = audit.CompareRouters(work, fates)
 		}
 	}
 	r.run.Forget()
 	runtime.GC() // or the rest would take as much memory besides
+	defer debug.SetGCPercent(debug.SetGCPercent(concludingGC))
 	var late metrics.Notes
 	if r.until != nil {
 		r.until.End(r.collector)

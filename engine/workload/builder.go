@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"runtime"
 	"slices"
@@ -162,7 +163,12 @@ func (m *Requests) appendOutline(dst []byte, i int) []byte {
 // digest is SHA-256 over method, path and body, each after its length. The cache salt, new in every run, is left out:
 // it stands in the body's last piece.
 func (m *Requests) digestOf(path string, body gather.List) (d digest) {
-	h := sha256.New()
+	h, ok := m.hashes.Get().(hash.Hash)
+	if !ok {
+		h = sha256.New()
+	}
+	defer m.hashes.Put(h)
+	h.Reset()
 	begin := func(size int) {
 		var b [8]byte
 		binary.LittleEndian.PutUint64(b[:], uint64(size))
@@ -212,7 +218,7 @@ func (w *Work) plannedNS(i int) int64 {
 func (m *Requests) AppendHead(dst []byte, i, bodyBytes int) []byte {
 	w := m.work
 	t := w.builtFor(i)
-	id := requestID(m.RunID, w.Number(i))
+	id := RequestIDs(m.RunID, w.Number(i), 1)
 	var own [16]http1.Header
 	headers := append(own[:0], m.Owned(i).Headers...)
 	headers = append(headers, http1.Header{

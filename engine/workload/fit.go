@@ -74,8 +74,8 @@ func (w *Work) LeaveOut(requests []int32, runID string, backend api.Backend, why
 	records := make([]record.Record, len(requests))
 	for k, i := range requests {
 		r := &records[k]
-		w.describe(r, int(i), backend)
-		r.RequestID = requestID(runID, left+k)
+		w.Describe(r, int(i), IdealHits{}, backend)
+		r.RequestID = RequestIDs(runID, left+k, 1)
 		r.Error = why
 	}
 	sent := kept[:left]

@@ -13,11 +13,6 @@ import (
 // jobs.
 func (w *Work) describeJobs(records []record.Record) {
 	t := w.Trace
-	for i := range records {
-		if t.Cached != nil && t.Cached[i] >= 0 {
-			records[i].RecordedCachedTokens = int64(t.Cached[i])
-		}
-	}
 	graph := t.Graph(len(records))
 	if t.Job == nil && !graph.Waits() {
 		return

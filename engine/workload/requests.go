@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"sync/atomic"
 
 	"github.com/fastreplay/fastreplay/engine/host"
@@ -23,6 +24,7 @@ type Requests struct {
 	ring    *ring    // where not all of them fit into memory; nil = they do
 	sharing *sharing // where they lie in pieces; nil = each lies whole
 	digests []digest
+	hashes  sync.Pool    // of hash.Hash, for digests
 	late    *lateTargets // where requests get their targets when they leave; nil = each was built for its own
 	built   atomic.Int64 // requests before this one have been built
 }

@@ -18,6 +18,8 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
@@ -135,21 +137,21 @@ func (w *Work) Records(runID string, ideal IdealHits, backend api.Backend) []rec
 	records := make([]record.Record, w.Requests())
 	for i := range records {
 		r := &records[i]
-		w.describe(r, i, backend)
-		r.RequestID = requestID(runID, i)
+		w.Describe(r, i, ideal, backend)
+		r.RequestID = RequestIDs(runID, i, 1)
 		if w.Routing.LeastInFlight {
 			continue // the rest is known when it leaves
 		}
 		r.Target = w.Targets[w.Places[i].Target].URL
 		r.Endpoint = w.Endpoint(i).String()
-		ideal.FillRecord(i, r)
 	}
 	w.describeJobs(records)
 	return records
 }
 
-// describe notes what is known of request i before it has a place.
-func (w *Work) describe(r *record.Record, i int, backend api.Backend) {
+// Describe makes r the record of request i as far as that is known before it has an id and a place; without ideal hits
+// it expects none.
+func (w *Work) Describe(r *record.Record, i int, ideal IdealHits, backend api.Backend) {
 	t := w.Trace
 	r.Clear()
 	r.Row = int64(t.Row[i])
@@ -177,6 +179,12 @@ func (w *Work) describe(r *record.Record, i int, backend api.Backend) {
 		r.Phase = record.Primer
 	} else if d != nil && i < int(d.Prepare) {
 		r.Phase = record.Warmup
+	}
+	if t.Cached != nil && t.Cached[i] >= 0 {
+		r.RecordedCachedTokens = int64(t.Cached[i])
+	}
+	if !w.Routing.LeastInFlight { // else the order of release decides
+		ideal.FillRecord(i, r)
 	}
 }
 
@@ -211,11 +219,22 @@ func (w *Work) recordLengths(r *record.Record, i int, backend api.Backend) {
 	}
 }
 
-// requestIDDigits holds any row of a run; the ids of one run are equally long, so that requests are.
-const requestIDDigits = 9
+// idDigits, a 1 with nine zeros, has more digits than any row of a run; the ids of one run are equally long, so that
+// requests are.
+const idDigits = 1_000_000_000
 
-func requestID(runID string, i int) string {
-	return fmt.Sprintf("%s-%0*d", runID, requestIDDigits, i)
+// RequestIDs are the ids of n requests from the first on, without anything between them.
+func RequestIDs(runID string, first, n int) string {
+	var b strings.Builder
+	var digits [20]byte
+	b.Grow(n * (len(runID) + len("-000000000")))
+	for i := range n {
+		number := strconv.AppendInt(digits[:0], int64(idDigits+first+i), 10)
+		number[0] = '-' // in place of the 1
+		b.WriteString(runID)
+		b.Write(number)
+	}
+	return b.String()
 }
 
 // UsesTLS reports whether requests are encrypted.

@@ -102,6 +102,16 @@ func (x *Pointer[T]) Store(v *T) {
 	Changed()
 }
 
+func (x *Pointer[T]) CompareAndSwap(old, v *T) bool {
+	Point()
+	swaps := x.v == old
+	if swaps {
+		x.v = v
+		Changed()
+	}
+	return swaps
+}
+
 // Mutex is a lock.
 type Mutex struct{ locked bool }
 
