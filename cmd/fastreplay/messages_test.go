@@ -25,6 +25,12 @@ func TestAdviceWorks(t *testing.T) {
 	}
 	large := strings.Repeat(`{"timestamp":0,"input_length":1000000,"output_length":5}`+"\n", 60)
 	must.Do(t, os.WriteFile(filepath.Join(dir, "large.jsonl"), []byte(large), 0o600))
+	turns := ""
+	for i := range 60 {
+		turns += fmt.Sprintf(`{"chat_id":%d,"parent_chat_id":%d,"timestamp":%d,"input_length":1000000,"output_length":5,"type":"text","turn":%d,"hash_ids":[1]}`+"\n",
+			i, i%2*i-1, i, 1+i%2)
+	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "turns.jsonl"), []byte(turns), 0o600))
 	row := `{"timestamp":%d,"input_length":100,"output_length":5,"hash_ids":[1]}` + "\n"
 	must.Do(t, os.Mkdir(filepath.Join(dir, "two"), 0o700))
 	for i, name := range []string{"a.jsonl", "b.jsonl"} {
@@ -40,9 +46,11 @@ func TestAdviceWorks(t *testing.T) {
 		named + " --rate 0.0001":        "this takes 2.78 h or longer; --limit replays less, --duration ends it sooner",
 		"said.jsonl --fields text_input=prompt,timestamp=ts": "1 request",
 		"untimed.jsonl --fields text_input=prompt --rate 2":  "1 request",
-		"large.jsonl --concurrency 4 --duration 15s":         "note: all 60 requests are built",
+		"large.jsonl --concurrency 4 --duration 15s":         "requests are built during the run",
 		"large.jsonl --concurrency 4":                        "!note: all 60 requests are built",
-		"two":                                                "note: trace: 2 files found in the directory: a.jsonl, b.jsonl",
+
+		"turns.jsonl --concurrency 4 --duration 15s --sessions gated --block-tokens 1000000": "note: all 60 requests are built",
+		"two": "note: trace: 2 files found in the directory: a.jsonl, b.jsonl",
 	} {
 		var errs strings.Builder
 		args := append(strings.Fields(dir+"/"+line), "--dry-run", "--no-probe")

@@ -2,7 +2,7 @@ package audit
 
 import "github.com/fastreplay/fastreplay/codec/record"
 
-// Fate is what the examinations of a run need of a request: an eighth of its record. Instants and numbers of tokens are
+// Fate is what the examinations of a run need of a request: a sixth of its record. Instants and numbers of tokens are
 // as those of a record.
 type Fate struct {
 	Phase    record.Phase

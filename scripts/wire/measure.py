@@ -96,10 +96,17 @@ def closed(built, binary, stream):
     return {"requests a CPU second": answered / cpu_s, "MB": mb}
 
 
-def events(built, binary, streams=500, gap_us=20_000, seconds=8):
+def events(built, binary, streams=500, gap_us=20_000, seconds=8, cores=0):
+    """With cores above 0 the client has the first so many alone in its mask; the server has all."""
     tokens = seconds * 1_000_000 // gap_us
     with Server(built, tokens, gap_us) as server:
-        cpu_s, mb, _ = replay(built, binary, server, trace_of(built, streams, streams, tokens))
+        allowed = os.sched_getaffinity(0)
+        if cores > 0:
+            os.sched_setaffinity(0, sorted(allowed)[:cores])
+        try:
+            cpu_s, mb, _ = replay(built, binary, server, trace_of(built, streams, streams, tokens))
+        finally:
+            os.sched_setaffinity(0, allowed)
     return {"CPU us an event": cpu_s / (streams * tokens) * 1e6, "MB": mb}
 
 
@@ -128,7 +135,7 @@ def rank(values, share):
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 
-def stamps(built, binary, streams, gap_us, seconds, busy):
+def stamps(built, binary, streams, gap_us, seconds, busy, *more):
     """Errors of first tokens and gaps, by the server's own instants, in us."""
     tokens = seconds * 1_000_000 // gap_us
     log = f"{built}/chunks.csv"
@@ -136,7 +143,7 @@ def stamps(built, binary, streams, gap_us, seconds, busy):
     try:
         with Server(built, tokens, gap_us) as server:
             trace = trace_of(built, streams, streams, tokens)
-            flags = ["--chunk-log", log, *(["--realtime", "off"] if busy else [])]
+            flags = ["--chunk-log", log, *(["--realtime", "off"] if busy else []), *more]
             _, _, summary = replay(built, binary, server, trace, *flags)
     finally:
         for loop in loops:
@@ -161,9 +168,27 @@ def stamps(built, binary, streams, gap_us, seconds, busy):
     return found
 
 
+def matrix(built, times):
+    """Prints medians of p99 in us beside two busy loops, by streams and gaps, with and without a ring."""
+    shown = ("first token p99", "gap p99", "gap p99.9")
+    print("| streams, gap | " + " | ".join(f"{name}, {what}" for what in ("ring", "none") for name in shown) + " |")
+    print("|---" * (1 + 2 * len(shown)) + "|")
+    for streams in (100, 500, 1000):
+        for gap_us in (5_000, 20_000):
+            runs = {"auto": [], "on": []}
+            for _ in range(times):
+                for mode, found in runs.items():
+                    flags = ("--kernel-timestamps", mode)
+                    found.append(stamps(built, f"{built}/fastreplay", streams, gap_us, 2, 2, *flags))
+            cells = [statistics.median(run[name] for run in found) for found in runs.values() for name in shown]
+            print(f"| {streams}, {gap_us // 1000} ms | " + " | ".join(f"{cell:.3g}" for cell in cells) + " |", flush=True)
+
+
 def main():
     built, scenario, times, *others = sys.argv[1:]
     name, *sizes = scenario.split(":")
+    if name == "matrix":
+        return matrix(built, int(times))
     binaries = [f"{built}/fastreplay", *others]
     if name in ("whole", "stream") and shutil.which("wrk"):
         binaries.append("wrk")
