@@ -17,6 +17,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/http1"
 	"github.com/fastreplay/fastreplay/codec/json"
+	"github.com/fastreplay/fastreplay/engine/format"
 )
 
 const (
@@ -279,8 +280,8 @@ func (r *Redactor) FromJSON(raw []byte) string {
 	return r.Line(string(json.AppendUnescaped(nil, raw[:min(len(raw), MaxErrorRead)])))
 }
 
-// Label is a name that a server gave, of bounded length, without credentials.
-func (r *Redactor) Label(text string) string { return r.hide(text, MaxInstanceName) }
+// Label is a name that a server gave, of bounded length, on one line, without credentials.
+func (r *Redactor) Label(text string) string { return format.Visible(r.hide(text, MaxInstanceName)) }
 
 // Error returns err with the text of Line.
 func (r *Redactor) Error(err error) error {

@@ -141,3 +141,9 @@ func TestRedactorNames(t *testing.T) {
 		t.Errorf("%v allocations for nothing, %q", n, r.hide(words, 1000))
 	}
 }
+
+// TestLabelIsOneLine: a server's name neither breaks a screen's line nor drives the terminal.
+func TestLabelIsOneLine(t *testing.T) {
+	r := NewRedactor([]http1.Header{{Name: "X-Api-Key", Value: "s3cr3t-key"}})
+	expect.Equal(t, r.Label("big\nmodel\r\n \x1b[31ms3cr3t-key\u202e"), `big\nmodel\r\n \x1b[31m***\u202e`, "a name")
+}
