@@ -255,12 +255,19 @@ func (r *Record) TTFTPlannedNS() int64 { return span(r.PlannedNS, r.FirstTokenNS
 func (r *Record) TTFONS() int64 { return span(r.SentNS, r.FirstOutputNS) }
 
 // EmptyFirstNS is how much later than the first token chunk the first text came, if nothing shows that a token was in
-// that chunk: the server does not count as many tokens as chunks. It is 0 otherwise.
+// that chunk: the server does not count as many tokens as chunks. If it counts fewer, and the chunk came in less than
+// half of the time that a token takes, it is at least that time: a gateway may send a space at once. It is 0 otherwise.
 func (r *Record) EmptyFirstNS() int64 {
-	if r.TokensFrom == TokensFromUsage && r.CompletionTokens == r.Chunks {
+	counted := r.TokensFrom == TokensFromUsage
+	if counted && r.CompletionTokens == r.Chunks {
 		return 0
 	}
-	return max(0, span(r.FirstTokenNS, r.FirstTextNS))
+	late := max(0, span(r.FirstTokenNS, r.FirstTextNS))
+	each := r.TPOTNS()
+	if counted && r.CompletionTokens < r.Chunks && 2*r.TTFTNS() < each {
+		late = max(late, each)
+	}
+	return late
 }
 
 // TTFOPlannedNS is the same from the planned moment.

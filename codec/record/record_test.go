@@ -429,3 +429,23 @@ func TestContextTooLong(t *testing.T) {
 		}
 	}
 }
+
+// TestEmptyFirst: a chunk that nothing proves to be a token, before text or in less time than a token takes.
+func TestEmptyFirst(t *testing.T) {
+	for _, c := range []struct{ first, text, last, chunks, tokens, want int64 }{
+		{20e6, 20e6, 120e6, 11, 11, 0},
+		{1e6, 21e6, 120e6, 11, 11, 0},                      // as many tokens as chunks
+		{1e6, 21e6, 120e6, 11, 12, 20e6},                   // the text came later
+		{1e6, 1e6, 201e6, 12, 11, 20e6},                    // a space at once, and the server counts one token less
+		{20e6, 20e6, 200e6, 12, 11, 0},                     // no sooner than a token
+		{1e6, 1e6, 201e6, 11, 12, 0},                       // chunks of several tokens
+		{None, None, None, 0, None, 0},                     // no answer
+		{1e6, 1e6, 1e6, 1, 1, 0}, {1e6, 1e6, 1e6, 2, 1, 0}, // one token
+	} {
+		var r Record
+		r.Clear()
+		r.SentNS, r.FirstTokenNS, r.FirstTextNS, r.LastTokenNS = 0, c.first, c.text, c.last
+		r.Chunks, r.CompletionTokens, r.TokensFrom = c.chunks, c.tokens, TokensFromUsage
+		expect.Equal(t, r.EmptyFirstNS(), c.want, "%+v", c)
+	}
+}

@@ -272,11 +272,16 @@ func TestAnswersThatMislead(t *testing.T) {
 			if i < 11 {
 				r.FirstTextNS = 30e6
 			}
-		}, []string{"TTFT and TTFO may be too short, and TPOT too long: in 11 of 100 requests the first chunk had no text, and the server's count of tokens " +
+		}, []string{"TTFT and TTFO may be too short, and TPOT too long: in 11 of 100 requests the first chunk had no text or came sooner than a token takes, and the server's count of tokens " +
 			"does not show that a token was in it: see first_token_ns and first_text_ns in requests.jsonl; E2E is safe"}},
 		"empty chunks just before the text": {func(_ int, r *record.Record) { r.Chunks, r.FirstTextNS = 90, 20.9e6 }, nil},
+		"a space at once": {func(_ int, r *record.Record) {
+			r.Chunks, r.FirstTokenNS, r.FirstTextNS = r.CompletionTokens+1, 1e6, 1e6
+		},
+			[]string{"TTFT and TTFO may be too short, and TPOT too long: in 100 of 100 requests the first chunk had no text or came sooner than a token takes, and the server's count of tokens " +
+				"does not show that a token was in it: see first_token_ns and first_text_ns in requests.jsonl; E2E is safe"}},
 		"nobody counts": {func(_ int, r *record.Record) { r.TokensFrom, r.FirstTextNS = record.TokensFromChunks, 30e6 },
-			[]string{"TTFT and TTFO may be too short, and TPOT too long: in 100 of 100 requests the first chunk had no text, and the server's count of tokens " +
+			[]string{"TTFT and TTFO may be too short, and TPOT too long: in 100 of 100 requests the first chunk had no text or came sooner than a token takes, and the server's count of tokens " +
 				"does not show that a token was in it: see first_token_ns and first_text_ns in requests.jsonl; E2E is safe"}},
 	} {
 		grade := map[bool]metrics.Grade{true: metrics.Limited, false: metrics.Valid}[tt.want != nil]

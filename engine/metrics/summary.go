@@ -381,7 +381,7 @@ type Tokens struct {
 	// requests whose several tokens all came at one instant, so that they have no TPOT
 	AtOnce int64 `json:"at_once" merge:"sum,records"`
 	// requests whose first chunk had no text, where nothing shows that a token was in it, and text came later by more
-	// than 5 % of TTFT and 1 ms
+	// than 5 % of TTFT and 1 ms; or, if there are more chunks than tokens, came in less than half of a token's time
 	EmptyFirst int64 `json:"empty_first" merge:"sum,records"`
 	// requests that brought several choices; tokens and lengths are those of all
 	SeveralChoices int64 `json:"several_choices" merge:"sum,records"`

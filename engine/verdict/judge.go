@@ -87,6 +87,11 @@ func faults(s *metrics.Summary) []metrics.Reason {
 	}
 	wrong := cmp.Or(s.Answers, &metrics.Answers{})
 	aboveIdeal := c.AboveIdealTokens - c.OvertakenTokens
+	warm := "the cache was warm, " + hitBy + " hit " + format.Many(aboveIdeal, "token") +
+		" more than an ideal cold cache could"
+	if c.HitRatio != nil && *c.HitRatio > 1 {
+		warm = "the servers count more cached tokens than their prompts have, so whether the cache was cold is unknown"
+	}
 	out := []metrics.Reason{}
 	for _, f := range []struct {
 		holds         bool
@@ -144,9 +149,7 @@ func faults(s *metrics.Summary) []metrics.Reason {
 			"compare its usage with the text of an answer; throughput, TPOT and NTPOT rest on it. Or accept it with " +
 				"--no-force-output"},
 		{float64(aboveIdeal) > warmTolerance*float64(t.Prompt) &&
-			!s.Limits.AllowWarm, metrics.Warm,
-			"the cache was warm, " + hitBy + " hit " + format.Many(aboveIdeal, "token") +
-				" more than an ideal cold cache could", "",
+			!s.Limits.AllowWarm, metrics.Warm, warm, "",
 			"use --cold flush or salt, restart the server, or accept it with --allow-warm"},
 		{w.RefusedRows > 0, metrics.Refused,
 			format.Many(w.RefusedRows, "row") + " of the selection could not be replayed", "",
@@ -196,8 +199,9 @@ func emptyFirst(s *metrics.Summary) *metrics.Reason {
 		Code:  metrics.EmptyFirst,
 		Grade: metrics.Limited,
 		What:  "TTFT and TTFO may be too short, and TPOT too long",
-		Why: fmt.Sprintf("in %s of %s the first chunk had no text, and the server's count of tokens does not show "+
-			"that a token was in it", format.Count(n), format.Requests(s.Requests.OK)),
+		Why: fmt.Sprintf("in %s of %s the first chunk had no text or came sooner than a token takes, and the "+
+			"server's count of tokens does not show that a token was in it", format.Count(n),
+			format.Requests(s.Requests.OK)),
 		Do: "see first_token_ns and first_text_ns in requests.jsonl; E2E is safe",
 	}
 }

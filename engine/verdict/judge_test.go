@@ -124,6 +124,9 @@ func TestJudge(t *testing.T) {
 			s.Tokens.Completion, s.Tokens.OverLongTokens, s.Limits.ForcedOutput = 50_000, 45_000, false
 		}, metrics.Valid, nil},
 		{"cut short, but not forced", func(s *metrics.Summary) { s.Tokens.CutShort, s.Limits.ForcedOutput = 12, false }, metrics.Valid, nil},
+		{"more cached than sent", func(s *metrics.Summary) {
+			s.PrefixCache.AboveIdealTokens, s.PrefixCache.HitRatio = 200_001, new(3.0)
+		}, metrics.Invalid, []string{"the servers count more cached tokens than their prompts have, so whether the cache was cold is unknown: use --cold flush or salt, restart the server, or accept it with --allow-warm"}},
 		{"warm", func(s *metrics.Summary) { s.PrefixCache.AboveIdealTokens = 1001 }, metrics.Invalid,
 			[]string{"the cache was warm, 2 requests hit 1,001 tokens more than an ideal cold cache could: use --cold flush or salt, restart the server, or accept it with --allow-warm"}},
 		{"warm, less what overtaking explains", func(s *metrics.Summary) {
