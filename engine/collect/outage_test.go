@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
@@ -70,6 +71,12 @@ func TestOutage(t *testing.T) {
 	if !slices.Contains(sum.Notes, want) {
 		t.Errorf("notes %q, want %q", sum.Notes, want)
 	}
+}
+
+// TestTooBusyToAccept: a server that was too slow for new connections was not shut down for sure.
+func TestTooBusyToAccept(t *testing.T) {
+	o := metrics.Outage{Outcome: "connect_error", Error: "dial tcp 10.0.0.1:80: i/o timeout", FinishedAfter: 273}
+	expect.Contains(t, o.Words(), "; it was shut down, or too busy for new connections: after it refused the first request 273 of its answers ended well")
 }
 
 // TestFate: the ends of the requests in flight distinguish a server that was shut down from one that died.

@@ -612,6 +612,18 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
+// TestRateOfNothingYet: a run whose answers all end after the other run's end has no rate of 0 until then.
+func TestRateOfNothingYet(t *testing.T) {
+	longer := func(s *metrics.Summary) { s.Run.DurationS = 90 }
+	slow := write(t, 200, longer, func(int) served { return served{ttft: 6e4, tpot: 20} })
+	r := compared(t, side(t, slow), side(t, write(t, 200, nil, noisy(1, 1))))
+	for _, name := range []string{"requests_per_s", "output_tokens_per_s"} {
+		if m := find(t, r, name); m.Verdict != Unknown || m.A != nil {
+			t.Errorf("%+v", m)
+		}
+	}
+}
+
 // TestMixedSides: a side that has runs of several servers is named, since a directory may be on the wrong side.
 func TestMixedSides(t *testing.T) {
 	of := func(url string, seed uint64) string {

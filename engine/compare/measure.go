@@ -247,12 +247,16 @@ func (m *matched) rate(of *sample, s spec, g *groups, without int8) float64 {
 		from = lasted * float64(without) / float64(len(g.sizes))
 		to = lasted * float64(without+1) / float64(len(g.sizes))
 	}
-	sum := 0.0
+	sum, later := 0.0, false
 	for _, r := range of.rows {
 		out := r.doneS > from && r.doneS <= to
+		later = later || r.ok && r.doneS >= lasted
 		if over, _ := s.count(r); r.ok && !out && r.doneS < lasted && finite(over) {
 			sum += over
 		}
+	}
+	if sum == 0 && later { // nothing ended in the time of the shortest run, which is no rate of 0
+		return math.NaN()
 	}
 	return sum / (lasted - (to - from))
 }

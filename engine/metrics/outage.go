@@ -50,10 +50,14 @@ func (o *Outage) describeEnding() string {
 			o.ErrorEnded, o.CutOff,
 		)
 	case o.GivenUp+o.FinishedAfter > o.CutOff:
+		what := "was shut down, not killed"
+		if strings.Contains(o.Error, "timeout") { // as of a server that is too slow to accept
+			what = "was shut down, or too busy for new connections"
+		}
 		return fmt.Sprintf(
-			"; it was shut down, not killed: after it refused the first request %d of its answers ended well, it "+
-				"gave %d up, and %d were cut off",
-			o.FinishedAfter, o.GivenUp, o.CutOff,
+			"; it %s: after it refused the first request %d of its answers ended well, it gave %d up, and %d were cut "+
+				"off",
+			what, o.FinishedAfter, o.GivenUp, o.CutOff,
 		)
 	case o.CutOff > 0:
 		return fmt.Sprintf("; it died or was killed: %d of its answers were cut off", o.CutOff)
