@@ -61,7 +61,6 @@ func readConfig(path string, flags *pflag.FlagSet) (file []compat.Setting, own *
 	case slices.Contains([]string{report.PlanName, report.SummaryName}, filepath.Base(path)):
 		return nil, nil, fmt.Errorf("--config %s: it lacks run.options, so it is no file of results", path)
 	}
-	taken := strings.Fields(takenByEachRun)
 	switch {
 	case root.Kind == yaml.ScalarNode && root.Tag == "!!null":
 		return nil, nil, nil
@@ -77,9 +76,9 @@ func readConfig(path string, flags *pflag.FlagSet) (file []compat.Setting, own *
 		case pair[0].Kind != yaml.ScalarNode || flags.Lookup(s.Name) == nil ||
 			slices.Contains([]string{"config", "help", "version"}, s.Name):
 			err = fmt.Errorf("unknown key %q%s", s.Name, nearestFlag(flags, s.Name, ""))
-		case own != nil && s.Name == "api-key-file": // a stranger's results must not send a file here to their servers
+		case own != nil && s.Name == "api-key-file": // a stranger's results send no file, and run no command
 			continue
-		case own != nil && s.Name != "header" && slices.Contains(taken, s.Name): // nor run commands, or write anywhere
+		case own != nil && s.Name != "header" && slices.Contains(strings.Fields(takenByEachRun), s.Name):
 			err = fmt.Errorf("%s: results do not have it; give it on the command line", s.Name)
 		case slices.ContainsFunc(file, func(o compat.Setting) bool { return o.Name == s.Name }):
 			err = fmt.Errorf("%s stands there twice; give it once, several values as a list", s.Name)

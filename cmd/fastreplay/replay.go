@@ -76,9 +76,8 @@ func (o *options) translate(args []string) error {
 	}
 	if own != nil {
 		ofFile := func(flag string) bool { return slices.Contains(o.line.FromFile, flag) }
-		asURL := ofFile("endpoint") && o.Endpoint == ""
 		o.Again.Fingerprint = own.Workload.Fingerprint
-		o.Again.Strangers = ofFile("url") || ofFile("targets") || asURL
+		o.Again.Strangers = ofFile("url") || ofFile("targets") || ofFile("endpoint") && o.Endpoint == ""
 	}
 	if slices.Contains(o.line.FromFile, "trace") && slices.Contains(o.Traces, "-") {
 		return fmt.Errorf(

@@ -107,7 +107,7 @@ func landing(action *metrics.Action) string {
 	if action.Landed {
 		return "landed"
 	}
-	return "did not land"
+	return "was not seen to land"
 }
 
 // rounded prints a number that may be unknown; "" then.

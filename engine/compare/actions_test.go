@@ -25,12 +25,12 @@ func TestActionsLineUp(t *testing.T) {
 	r := new(Result)
 	r.compareActions(a, b)
 	expect.Equal(t, len(r.Actions), 2, "%+v", r.Notes)
-	expect.Equal(t, r.Actions[0].Words, "action at 4.00 s: did not land in A and did not land, did not land in B", "the first")
-	expect.Equal(t, r.Actions[1].Words, "action at 8.00 s: landed in A and landed, did not land in B; failed 88 in A and 1,200, – in B; "+
+	expect.Equal(t, r.Actions[0].Words, "action at 4.00 s: was not seen to land in A and was not seen to land, was not seen to land in B", "the first")
+	expect.Equal(t, r.Actions[1].Words, "action at 8.00 s: landed in A and landed, was not seen to land in B; failed 88 in A and 1,200, – in B; "+
 		"SLO debt 12 in A and 12, – in B; TTFT p95 back after never in A and 2.50 s, – in B", "the second")
 	r = new(Result)
 	r.compareActions(a, &Side{runs: []*run{of(1200, nil, false, 8, 4)}})
-	expect.Equal(t, r.Actions[1].Words, "action at 8.00 s: landed in A and did not land in B", "landed in A alone")
+	expect.Equal(t, r.Actions[1].Words, "action at 8.00 s: landed in A and was not seen to land in B", "landed in A alone")
 	for _, sides := range [][2]*Side{{a, {runs: []*run{of(0, nil, true)}}}, {{runs: []*run{of(0, nil, true)}}, a}} {
 		r = new(Result)
 		r.compareActions(sides[0], sides[1])

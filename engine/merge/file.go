@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/fastreplay/fastreplay/engine/metrics"
@@ -85,8 +83,8 @@ func checkSeal(dir string) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range slices.Sorted(maps.Keys(is)) {
-		if said[name] != is[name] {
+	for name, digest := range is {
+		if said[name] != digest {
 			return fmt.Errorf("%s is not what the run wrote, by its %s; was it edited, or is it of another run?",
 				filepath.Join(dir, name), SealName)
 		}
