@@ -73,14 +73,6 @@ func (p *Pictures) write(w io.Writer, dir string, s *metrics.Summary) error {
 	if len(others) > 0 {
 		notes.Findings = []chart.Finding{{Lines: others}}
 	}
-	failures := tablesOf(parts, "", "requests.failures", "outages")
-	for i := range failures {
-		if wide := turned(failures[i]); len(wide.Head) < len(failures[i].Head) {
-			wide.Rows = slices.Insert(wide.Rows, 0, chart.Texts(wide.Head...))
-			wide.Head = make([]string, len(wide.Head)) // so the first column has keys
-			failures[i] = wide
-		}
-	}
 	latencies := chart.Section{
 		Title:  "Latencies",
 		Tables: []chart.Table{latencyTable(s)},
@@ -95,7 +87,7 @@ func (p *Pictures) write(w io.Writer, dir string, s *metrics.Summary) error {
 	})
 	d.Add(chart.Section{
 		Title:  "Failures",
-		Tables: failures,
+		Tables: tablesOf(parts, failureColumns, "requests.failures", "outages"),
 	})
 	d.Add(actionSection(s))
 	d.Add(p.sections(s, targets)...)
@@ -140,7 +132,7 @@ func headline(verdict *chart.Section) string {
 			words = append(words, f.Word)
 		}
 	}
-	for _, t := range verdict.Tiles[:min(2, len(verdict.Tiles))] {
+	for _, t := range verdict.Tiles[:2] {
 		words = append(words, t.Name+" "+t.Value)
 	}
 	return strings.Join(words, " · ")
@@ -303,6 +295,10 @@ func factsOf(parts []*part) (facts [][2]string) {
 // targetColumns are those of targets that a page has room for.
 const targetColumns = " url name requests failed share ttft_ms.p50 ttft_ms.p99 tpot_ms.p50 e2e_ms.p99 " +
 	"reported_hit_ratio counted_hit_ratio goodput.share goodput_share "
+
+// failureColumns are those of failures and outages that a page of 1,280 pixels has room for.
+const failureColumns = " outcome phase status count example target address from_s to_s requests failed error cut_off " +
+	"others_ttft_p99_before_ms others_ttft_p99_during_ms "
 
 // ownerColumns are those of owners that a page of 1,280 pixels has room for.
 const ownerColumns = " name requests failed ttft_ms.p50 ttft_ms.p99 tpot_ms.p50 reported_hit_ratio " +

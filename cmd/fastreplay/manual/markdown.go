@@ -49,9 +49,8 @@ func (p *layout) line(text string) {
 	item := listItem.FindStringSubmatch(text)
 	code := strings.HasPrefix(text, "    ") && p.text == "" || text == "" && len(p.code) > 0
 	heading := strings.HasPrefix(text, "#")
-	begins := code && len(p.code) == 0
-	ends := !code && len(p.code) > 0
-	if begins || ends || heading || item != nil || text == "" && !code {
+	turns := code == (len(p.code) == 0) // into a block of code, or out of it
+	if turns || heading || item != nil || text == "" && !code {
 		p.flush()
 	}
 	switch {
