@@ -46,7 +46,7 @@ func TestCacheTiers(t *testing.T) {
 			}
 			expect.Equal(t, requests, int64(len(r.lines)), "requests by slowest tier")
 			counted := r.summary.Servers.All
-			expect.Equal(t, [2]float64{*counted.PrefixHits, *counted.ExternalHits}, [2]float64{float64(device), float64(host)}, "counters")
+			expect.Equal(t, [2]float64{*counted.PrefixHits, *counted.ExternalHits}, [2]float64{float64(device + host), float64(host)}, "counters")
 			expect.Equal(t, *counted.PrefixHitRatio, float64(device+host) / *counted.PrefixQueries, "hits of both tiers by counters")
 			for _, p := range tiers.BySlowest {
 				if p.ExpectedHitRatio == nil || *p.ExpectedHitRatio != *p.ReportedHitRatio {

@@ -24,7 +24,7 @@ type Values struct {
 
 // Counts are those of the quantities that only grow.
 type Counts struct {
-	PrefixHits       *float64 `json:"prefix_hits"`       // prompt tokens found in the prefix cache
+	PrefixHits       *float64 `json:"prefix_hits"`       // prompt tokens found in any tier of the prefix cache
 	PrefixQueries    *float64 `json:"prefix_queries"`    // prompt tokens looked up in the prefix cache
 	Preemptions      *float64 `json:"preemptions"`       // requests put back into the queue
 	PromptTokens     *float64 `json:"prompt_tokens"`     // prompt tokens read
@@ -32,10 +32,9 @@ type Counts struct {
 	Requests         *float64 `json:"requests"`          // requests that ended
 	DraftTokens      *float64 `json:"draft_tokens"`      // tokens that speculative decoding proposed
 	AcceptedTokens   *float64 `json:"accepted_tokens"`   // proposed tokens that the model accepted
-	// prompt tokens found in the host's memory: of prefix_hits (SGLang) or of external_hits (vLLM); absent if no page
-	// has it
+	// of prefix_hits, those found in the host's memory; of vLLM they are among external_hits; absent if no page has it
 	HostHits *float64 `json:"host_hits,omitempty"`
-	// prompt tokens found beyond the engine: of prefix_hits (SGLang), or besides them (vLLM); absent likewise
+	// of prefix_hits, those found beyond the engine; absent likewise
 	ExternalHits *float64 `json:"external_hits,omitempty"`
 	// transfers of KV caches between prefill and decode (vLLM's NIXL connector, SGLang); absent likewise
 	Transfers *float64 `json:"kv_transfers,omitempty"`
@@ -137,6 +136,9 @@ func (r *Reader) Read(page []byte) (Reading, error) {
 		if to := out.at(f.of); (f.engine == out.Engine || f.of == GPUPower) && *to == nil {
 			r.fold(i, &out)
 		}
+	}
+	if out.Engine == "vllm" && out.PrefixHits != nil && out.ExternalHits != nil { // which are not among vLLM's own
+		*out.PrefixHits += *out.ExternalHits
 	}
 	return out, nil
 }

@@ -27,7 +27,7 @@ func TestServers(t *testing.T) {
 		want         [Quantities]float64
 		mostKV       float64
 	}{
-		{"vllm", "vllm", 2, [Quantities]float64{12, 3, 0.5, unreported, 500010, 1000021, 4, 1000021, 100, 46, 90, 33, 600, 700, 6, 0.75}, 0.75},
+		{"vllm", "vllm", 2, [Quantities]float64{12, 3, 0.5, unreported, 500710, 1000021, 4, 1000021, 100, 46, 90, 33, 600, 700, 6, 0.75}, 0.75},
 		{"vllm_v0", "vllm", 1, [Quantities]float64{2, 1, 0.5, unreported, unreported, unreported, 6, 100, 50, 5, unreported, unreported, unreported, unreported, unreported, unreported}, 0.5},
 		{"sglang", "sglang", 2, [Quantities]float64{13, 2, 0.4, unreported, 3208, 4096, 48, 4096, 7557572, 21, unreported, unreported, 168, 40, 4, 0.05}, 0.6},
 		{"tgi", "tgi", 1, [Quantities]float64{4, 7, unreported, unreported, unreported, unreported, unreported, 1234, 8123, 11, unreported, unreported, unreported, unreported, unreported, unreported}, unreported},

@@ -187,11 +187,7 @@ func (g *group) server(pages []counters) Server {
 		out.WaitingShare = new(float64(g.queued) / float64(n))
 	}
 	if out.PrefixHits != nil && out.PrefixQueries != nil && *out.PrefixQueries > 0 {
-		hits := *out.PrefixHits
-		if out.Engine == "vllm" && out.ExternalHits != nil { // SGLang's prefix_hits have them
-			hits += *out.ExternalHits
-		}
-		out.PrefixHitRatio = new(hits / *out.PrefixQueries)
+		out.PrefixHitRatio = new(*out.PrefixHits / *out.PrefixQueries)
 	}
 	return out
 }
@@ -253,8 +249,7 @@ type Server struct {
 	GPUs   int    `json:"gpus,omitempty"`    // how many GPUs the pages have the power of
 	PowerW *Gauge `json:"power_w,omitempty"` // power of all of them, in W; absent if no page has it
 
-	// of all tiers: prefix_hits / prefix_queries during the run, and of vLLM external_hits, too
-	PrefixHitRatio *float64 `json:"prefix_hit_ratio"`
+	PrefixHitRatio *float64 `json:"prefix_hit_ratio"` // prefix_hits / prefix_queries during the run
 	Counts                  // what they have grown by
 }
 
