@@ -26,7 +26,7 @@ const (
 	// unseen is by how much more the variance may grow than sections show, which are few.
 	unseen = 0.5
 	// unshown is how many times as far as the noise of pairs a random walk may move all numbers of a latency, and not
-	// show in sections: of walks of 2 to 12 %, 94 to 99 % of the intervals then hold the truth, and without 72 to 95 %.
+	// show in sections: of walks of 2 to 12 %, 95 to 99 % of the intervals then hold the truth, and without 73 to 94 %.
 	unshown = 4
 	// fewestGroups are the fewest conversations, as many as say what so many of one size do, that an interval needs.
 	fewestGroups = 6
