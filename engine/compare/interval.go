@@ -23,10 +23,10 @@ const (
 	drifts = 4
 	// beyond is by how much wider an interval is if they do: only a change that is clear all the same lies outside.
 	beyond = 1.5
-	// unseen is by how much more the variance may grow than sections show, which are few.
+	// unseen is by how much more the variance of a percentile may grow than sections show, which are few.
 	unseen = 0.5
 	// unshown is how many times as far as the noise of pairs a random walk may move all numbers of a latency, and not
-	// show in sections: of walks of 2 to 12 %, 95 to 99 % of the intervals then hold the truth, and without 73 to 94 %.
+	// show in sections: of walks of 2 to 12 %, 94 to 99 % of the intervals then hold the truth, and without 73 to 94 %.
 	unshown = 4
 	// fewestGroups are the fewest conversations, as many as say what so many of one size do, that an interval needs.
 	fewestGroups = 6
@@ -236,8 +236,8 @@ func (m *matched) cuts() (all []cut) {
 //
 // If the variance of a mean is larger by long sections than by neighbours among short ones, requests depend on each
 // other for longer than a short section. Then the interval by sections is wider by as many times: the variance grows
-// further to the length of the run, and so few sections tell its growth badly, so it is always somewhat wider. wander
-// is how much the pairs do so.
+// further to the length of the run, and so few sections tell its growth badly, so that of a percentile is always
+// somewhat wider. wander is how much the pairs of the latency wander.
 func within(s *spec, at int, whole [2][]float64, cuts []cut, wander, spanS float64) estimate {
 	// of the change of a number
 	jackknifed := func(c cut, at int) (pseudo []float64, variance float64) {
@@ -292,7 +292,10 @@ func within(s *spec, at int, whole [2][]float64, cuts []cut, wander, spanS float
 				format.Span(spanS/sectionsMost), sectionsMost/sectionsLong)
 		}
 	}
-	e.reach = max(e.reach*(growth+unseen), least)
+	if s.quantile > 0 {
+		growth += unseen
+	}
+	e.reach = max(e.reach*growth, least)
 	if e.why != "" {
 		e.reach *= beyond
 	}
