@@ -18,6 +18,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
+	"github.com/fastreplay/fastreplay/cmd/fastreplay/tty"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine"
@@ -126,7 +127,7 @@ func replayTrace(ctx context.Context, o *options, ui *terminal, out io.Writer) (
 		}
 		ui.detail("config: %s sets %s", o.config, set)
 	}
-	o.Keys = !slices.Contains(o.Traces, "-") && foreground(os.Stdin) // standard input may be the trace
+	o.Keys = !slices.Contains(o.Traces, "-") && tty.Foreground(os.Stdin) // standard input may be the trace
 	o.attach(ui)
 	if o.start.asked {
 		o.AskStart = func() (time.Time, error) { return askStart(out, interrupts) }

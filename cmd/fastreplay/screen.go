@@ -3,21 +3,13 @@ package main
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/fastreplay/fastreplay/cmd/fastreplay/tty"
 )
-
-// foreground reports whether f is a terminal in whose foreground this process runs. In the background it would be
-// stopped if it changed how the terminal works.
-func foreground(f *os.File) bool {
-	group, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCGPGRP)
-	return err == nil && group == unix.Getpgrp()
-}
 
 // view is what is shown of something that takes long: a screen of a terminal, or a line of a log.
 type view struct {
@@ -34,7 +26,7 @@ func (t *terminal) watch(v view) (end func()) {
 	every, show, leave := 10*time.Second, func() { t.line("%s", v.line()) }, func() {}
 	f, isFile := t.w.(*os.File)
 	if isFile && t.width > 0 && (t.mode == progressAuto || t.mode == progressFull) && os.Getenv("TERM") != "dumb" &&
-		foreground(f) {
+		tty.Foreground(f) {
 		every, show, leave = 500*time.Millisecond, func() { t.draw(f, v) }, t.open(v)
 	}
 	stop := make(chan struct{})
@@ -62,12 +54,8 @@ func (t *terminal) watch(v view) (end func()) {
 // terminal.
 func (t *terminal) open(v view) (end func()) {
 	restore := func() {}
-	if before, err := unix.IoctlGetTermios(int(os.Stdin.Fd()), getModes); err == nil && v.quit != nil {
-		unguard := guard(os.Stdin)
-		restore = func() {
-			_ = unix.IoctlSetTermios(int(os.Stdin.Fd()), setModes, before)
-			unguard()
-		}
+	if v.quit != nil {
+		restore = tty.Keep(os.Stdin)
 	}
 	return func() {
 		t.mu.Lock()
@@ -80,13 +68,13 @@ func (t *terminal) open(v view) (end func()) {
 
 // draw reads the keys and draws the screen, in the foreground alone: a process in the background would be stopped.
 func (t *terminal) draw(f *os.File, v view) {
-	if !foreground(f) {
+	if !tty.Foreground(f) {
 		return
 	}
-	if v.quit != nil && pressed(os.Stdin) {
+	if v.quit != nil && tty.Pressed(os.Stdin, 'q') {
 		v.quit()
 	}
-	width, height := size(f)
+	width, height := tty.Size(f)
 	if width == 0 {
 		return
 	}
@@ -95,46 +83,6 @@ func (t *terminal) draw(f *os.File, v view) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.replace(text)
-}
-
-// pressed reports whether q was pressed on a terminal in whose foreground this process runs. It never waits. The modes
-// (no echo, signals as ever) are set for every look: a shell that had stopped this process has set its own. Pasted text
-// and arrows are no key.
-func pressed(tty *os.File) bool {
-	modes, err := unix.IoctlGetTermios(int(tty.Fd()), getModes)
-	if err != nil || !foreground(tty) {
-		return false
-	}
-	modes.Lflag &^= unix.ICANON | unix.ECHO
-	modes.Cc[unix.VMIN], modes.Cc[unix.VTIME] = 0, 0
-	if unix.IoctlSetTermios(int(tty.Fd()), setModes, modes) != nil {
-		return false
-	}
-	var typed [256]byte
-	n, _ := unix.Read(int(tty.Fd()), typed[:])
-	return n == 1 && (typed[0] == 'q' || typed[0] == 'Q')
-}
-
-// guardScript restores the terminal once its standard input ends.
-const guardScript = `trap "" INT QUIT TERM HUP TSTP TTOU; cat >/dev/null; stty "$0" <&3; printf '\r\033[J' >&3`
-
-// guard starts a shell that restores the terminal if this process ends without doing so, because a goroutine panics or
-// it is killed. If there is no shell, there is no guard.
-func guard(tty *os.File) (end func()) {
-	ask := exec.Command("stty", "-g")
-	ask.Stdin = tty
-	modes, _ := ask.Output()
-	shell := exec.Command("sh", "-c", guardScript, strings.TrimSpace(string(modes)))
-	shell.ExtraFiles = []*os.File{tty}
-	stdin, err := shell.StdinPipe()
-	if err != nil || shell.Start() != nil {
-		return func() {}
-	}
-	return func() {
-		_ = shell.Process.Kill()
-		_ = stdin.Close()
-		_ = shell.Wait()
-	}
 }
 
 // Work implements setup.Observer. It shows a bar and the time left until end is called.

@@ -8,8 +8,8 @@ import (
 	"sync"
 
 	"github.com/rivo/uniseg"
-	"golang.org/x/sys/unix"
 
+	"github.com/fastreplay/fastreplay/cmd/fastreplay/tty"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
@@ -37,18 +37,10 @@ func newTerminal(w io.Writer) *terminal {
 
 func (t *terminal) measure() {
 	if f, ok := t.w.(*os.File); ok {
-		if width, height := size(f); width > 0 {
+		if width, height := tty.Size(f); width > 0 {
 			t.width, t.height = max(40, width), height
 		}
 	}
-}
-
-// size returns the columns and lines of a terminal, 0 if f is none.
-func size(f *os.File) (width, height int) {
-	if ws, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil {
-		return int(ws.Col), int(ws.Row)
-	}
-	return 0, 0
 }
 
 // line prints a line of its own, unless only errors are wanted.
