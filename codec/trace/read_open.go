@@ -196,7 +196,7 @@ func foreignKind(head []byte) string {
 		{"PK\x03\x04", "a zip archive; unpack it first"},
 		{"BZh", "packed with bzip2; unpack it first, or pack it with gzip or zstd"},
 		{"\xfd7zXZ\x00", "packed with xz; unpack it first, or pack it with gzip or zstd"},
-		{"PAR1", "a Parquet file; convert it to JSONL first"},
+		{"PAR1", "a Parquet file; make it JSONL first, as `fastreplay help traces` shows"},
 		{"version https://", "a Git LFS pointer, not the trace itself; run: git lfs pull"},
 		{"<!DOCTYPE", "a web page, not a trace; download the raw file"},
 		{"<html", "a web page, not a trace; download the raw file"},
