@@ -82,8 +82,8 @@ func speaks(api, load string) bool {
 	switch filepath.Base(load) {
 	case "batch.jsonl", "inputs.json", "raw_payload.jsonl", "sagemaker.jsonl", "otel.jsonl": // bodies of chats, and tools
 		return api == "chat"
-	case "single_turn.jsonl": // messages without the length of an answer, and texts with it
-		return api == "chat" || api == "responses"
+	case "single_turn.jsonl": // messages without the length of an answer, and parts in place of text
+		return api == "chat"
 	case "dag.jsonl", "multi_turn.jsonl", "sharegpt.json":
 		return api == "chat" || api == "responses" || api == "messages"
 	}
