@@ -128,7 +128,7 @@ func TestRecorderFaults(t *testing.T) {
 	}
 }
 
-// TestBehindAnAnswer: what a server says behind an answer reaches neither the client nor the recorder's screen.
+// TestBehindAnAnswer: what a server says behind an answer does not reach the recorder's screen.
 func TestBehindAnAnswer(t *testing.T) {
 	t.Parallel()
 	const answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"
