@@ -119,7 +119,6 @@ func TestPartialBlocksGetIDs(t *testing.T) {
 // headersFile has a row with headers of its own.
 const headersFile = `{"timestamp":0,"input_length":5,"output_length":1,"tenant":"a","headers":{"cookie":"secret"}}`
 
-// TestHeadersAreNotShared: the own format, which is made to be handed out, has no headers of rows, and the trace that is
 // TestOwnHeadSaysWhatIsLost: the head of a trace that is made of another says what is left out of it, and which rows.
 // So does that of one that is made of several of our own.
 func TestOwnHeadSaysWhatIsLost(t *testing.T) {
@@ -140,6 +139,7 @@ func TestOwnHeadSaysWhatIsLost(t *testing.T) {
 	expect.Equal(t, both.LostWords(), "10 failed", "rows lost of two files")
 }
 
+// TestHeadersAreNotShared: the own format, which is made to be handed out, has no headers of rows, and the trace that is
 // written keeps them.
 func TestHeadersAreNotShared(t *testing.T) {
 	var b bytes.Buffer
