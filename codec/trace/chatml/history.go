@@ -20,6 +20,9 @@ const BeforeKey = "previous_response_id"
 
 // History is what was said in conversations that servers keep. The zero value is empty. It belongs to one goroutine.
 type History struct {
+	// Repeated is how many bytes Whole has put into bodies.
+	Repeated int64
+
 	turns map[string]*turn // by the id of the response
 	bytes int
 }
@@ -46,8 +49,9 @@ func (h *History) Whole(body rows.Object) []byte {
 	if before == nil {
 		return body.Text
 	}
+	h.Repeated += int64(before.bytes)
 	whole := appendItems(before.append([]byte(`{"input":[`)), body.Value("input"))
-	whole[len(whole)-1] = ']'
+	whole = append(bytes.TrimSuffix(whole, []byte(",")), ']')
 	for _, m := range body.Members {
 		if m.Key != "input" && m.Key != BeforeKey {
 			key, _ := json.Marshal(m.Key) // no text fails
@@ -65,16 +69,19 @@ func (h *History) Keep(body, response rows.Object) {
 	if id == "" || before == nil && body.Has(BeforeKey) {
 		return
 	}
-	t := &turn{before: before}
-	t.items = appendItems(appendItems(nil, body.Value("input")), response.Value("output"))
-	t.bytes = len(t.items)
-	if before != nil {
+	items := appendItems(appendItems(nil, body.Value("input")), response.Value("output"))
+	t := &turn{before, items, len(items)}
+	switch {
+	case before != nil && len(items) == 0:
+		t = before // or conversations could have turns without end
+	case before != nil:
 		t.bytes += before.bytes
 	}
-	h.bytes += len(t.items)
+	size := len(items) + len(id)
+	h.bytes += size
 	if h.turns == nil || h.bytes > historyBytes {
 		h.turns = map[string]*turn{}
-		h.bytes = len(t.items)
+		h.bytes = size
 	}
 	if t.bytes <= conversationBytes {
 		h.turns[id] = t

@@ -49,3 +49,24 @@ func TestHistoryIsBounded(t *testing.T) {
 		t.Errorf("%d bytes were held of %d", most, historyBytes)
 	}
 }
+
+// TestHistoryOfNothing: turns that say nothing make neither a body that is no JSON nor a conversation of ever more turns.
+func TestHistoryOfNothing(t *testing.T) {
+	var h History
+	var fault error
+	of := func(text string, of ...any) rows.Object { return rows.ObjectOf(fmt.Appendf(nil, text, of...), &fault) }
+	h.Keep(of(`{"input":[]}`), of(`{"id":"0","output":[]}`))
+	expect.Equal(t, string(h.Whole(of(`{"previous_response_id":"0"}`))), `{"input":[]}`, "nothing after nothing")
+	h.Keep(of(`{"input":"x"}`), of(`{"id":"0","output":[]}`))
+	for i := range 100 {
+		body := of(`{"previous_response_id":"%d","input":[]}`, i)
+		expect.Equal(t, string(h.Whole(body)), `{"input":[{"role":"user","content":"x"}]}`, "turn %d", i)
+		h.Keep(body, of(`{"id":"%d","output":[]}`, i+1))
+	}
+	turns := 0
+	for turn := h.turns["100"]; turn != nil; turn = turn.before {
+		turns++
+	}
+	expect.Equal(t, turns, 1, "turns that say something")
+	expect.Equal(t, fault, nil, "fault")
+}
