@@ -115,9 +115,15 @@ func (l *loader) readDocument(r io.Reader, f *formats.Format) error {
 	d := document{text: text, line: 1}
 	s := rows.Scan(text)
 	s.Peek()
-	err = d.objects(&s, f, func(object []byte, line int) {
+	var tooMuch error
+	err = d.objects(&s, f, func(object []byte, line int) error {
 		l.take(object, line)
+		tooMuch = l.bounded()
+		return tooMuch
 	})
+	if tooMuch != nil {
+		return tooMuch
+	}
 	if err != nil {
 		return &LintError{Faults: []Fault{{
 			File: l.name,
@@ -146,17 +152,18 @@ func (d *document) lineAt(i int) int {
 
 // objects calls take with each value of the list under the format's key. Without a key it takes the values of the
 // document, if that is a list, or else of each value in it.
-func (d *document) objects(s *rows.Scanner, f *formats.Format, take func(object []byte, line int)) error {
+func (d *document) objects(s *rows.Scanner, f *formats.Format, take func(object []byte, line int) error) error {
 	each := func(_ int, value []byte) error {
-		take(value, d.lineAt(s.At-len(value)))
-		return nil
+		return take(value, d.lineAt(s.At-len(value)))
 	}
 	for f.Import.Documents && s.Peek() == '{' {
 		from := s.At
 		if err := s.Skip(); err != nil {
 			return err
 		}
-		_ = each(0, s.Data[from:s.At])
+		if err := each(0, s.Data[from:s.At]); err != nil {
+			return err
+		}
 		s.Peek()
 		if s.At == len(s.Data) {
 			return nil

@@ -60,6 +60,7 @@ type loader struct {
 	layout  *rows.Layout      // of all files
 	files   []fileStart
 	packed  *countedReader // the file being read
+	before  int64          // what History had repeated before it
 	name    string         // of that file, then of all
 	input   input
 	withIDs int // rows that have block ids
@@ -88,7 +89,7 @@ type heldLine struct {
 
 func newLoader(o Options) *loader {
 	o.History = cmp.Or(o.History, &chatml.History{})
-	return &loader{o: o, known: formats.All()}
+	return &loader{o: o, known: formats.All(), packed: &countedReader{}}
 }
 
 // begin makes ready for a file, the first or a further one. Within is its place in a directory that was named.
@@ -165,9 +166,6 @@ func (l *loader) readAll(lines *lineReader) error {
 			continue
 		case lines.line >= math.MaxInt32 || l.FileRows >= math.MaxInt32:
 			return fmt.Errorf("%s: more than %d lines; split the trace", l.name, math.MaxInt32)
-		case lines.line > mostRows && int64(lines.line) > rowsOfAByte*l.packed.n.Load():
-			return fmt.Errorf("%s: more than %d rows, and over %d in a byte of the packed file, as no trace has; if "+
-				"you trust it, unpack it first", l.name, mostRows, rowsOfAByte)
 		}
 		if l.input.format != nil {
 			err = l.takeLine(text, lines.line)
@@ -177,7 +175,7 @@ func (l *loader) readAll(lines *lineReader) error {
 				err = l.settle()
 			}
 		}
-		if err != nil {
+		if err = cmp.Or(err, l.bounded()); err != nil {
 			return err
 		}
 	}

@@ -88,6 +88,7 @@ func Read(r io.Reader, name string, o Options) (*Trace, error) {
 // read reads the file that was begun, packed or not.
 func (l *loader) read(r io.Reader) error {
 	l.packed = &countedReader{Reader: r}
+	l.before = l.o.History.Repeated
 	plain, closePlain, err := decompress(l.packed, l.name)
 	if err != nil {
 		return err
@@ -105,7 +106,7 @@ func (l *loader) read(r io.Reader) error {
 	return l.readAll(newLineReader(in))
 }
 
-// What a packed file may become beyond mostRows and mostText, so that no small file of a stranger fills the memory.
+// What a file may become beyond mostRows and mostText, so that no small file of a stranger fills the memory.
 // Weka's trace has 230 bytes of text for each of its own, and traces of lengths have about 0.2 rows.
 const (
 	mostRows    = 1 << 20
@@ -117,6 +118,21 @@ const (
 // errBomb is a packed file of more text than that.
 var errBomb = fmt.Errorf("the text is over 1 GiB and over %d times the packed file, as no trace is; if you trust it, "+
 	"unpack it first", textOfAByte)
+
+// bounded returns an error if the file has become too many rows, or too much text of what was said before.
+func (l *loader) bounded() error {
+	rows, of := int64(l.FileRows-l.files[len(l.files)-1].row), l.packed.n.Load()
+	said := l.o.History.Repeated - l.before
+	switch {
+	case rows > mostRows && rows > rowsOfAByte*of:
+		return fmt.Errorf("%s: more than %d rows, and over %d in a byte of the packed file, as no trace has; if "+
+			"you trust it, unpack it first", l.name, mostRows, rowsOfAByte)
+	case said > mostText && said > textOfAByte*of:
+		return fmt.Errorf("%s: with what was said before them, requests are over 1 GiB and over %d times the file, as "+
+			"no trace is; split it", l.name, textOfAByte)
+	}
+	return nil
+}
 
 // countedReader counts what is read. Decompressors read ahead in goroutines of their own.
 type countedReader struct {

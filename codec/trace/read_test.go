@@ -183,6 +183,26 @@ func TestPackedBombs(t *testing.T) {
 	}
 }
 
+// TestBoundedReading: nor do lists of objects fill the memory, or the same words before every request.
+func TestBoundedReading(t *testing.T) {
+	const row = `{"timestamp":1700000000,"request":{"model":"m","input":"x"},"response":{"output":[]}}`
+	for _, text := range []string{strings.Repeat(row+"\n", detectRows), "[" + row + "," + row + "]"} {
+		for _, before := range []int{0, mostRows - 1} {
+			l := newLoader(Options{})
+			l.begin("t", "")
+			l.files[0].row = -before
+			err := fmt.Sprint(l.read(strings.NewReader(text)))
+			expect.Equal(t, strings.Contains(err, "more than 1048576 rows"), before > 0, "%d rows before: %s", before, err)
+			for _, said := range []int64{mostText, mostText + 1} {
+				l.packed.n.Store(said / (textOfAByte + 1))
+				l.files[0].row, l.o.History.Repeated = 0, said
+				err := fmt.Sprint(l.bounded())
+				expect.Equal(t, strings.Contains(err, "was said before"), said > mostText, "%d bytes: %s", said, err)
+			}
+		}
+	}
+}
+
 // zeros never ends.
 type zeros struct{}
 
