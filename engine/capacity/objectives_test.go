@@ -139,3 +139,13 @@ func TestRowsOfWhatNeverEnded(t *testing.T) {
 		t.Errorf("%q, want %q", rows, want)
 	}
 }
+
+// TestBreaksWithoutOwner: that no request of an owner came hides nothing of what the others' requests broke.
+func TestBreaksWithoutOwner(t *testing.T) {
+	t.Parallel()
+	objectives := must.Have(ParseObjectives("ttft.p95<1s class=gold ttft.p95<2s"))(t)
+	s := must.Have(New(Config{Objectives: objectives, WindowS: 10, Least: 1}))(t)
+	slice := Slice{Requests: 900, Beyond: []int64{900, 0}, Of: []Tally{{Requests: 900}, {}}}
+	d := s.Peek(Probe{Number: 1, Load: 1}, Peek{Ended: true, SliceS: 10, WindowS: 10, Slices: []Slice{slice}})
+	expect.Equal(t, d.Verdict, Breaks, "%s", d.Why)
+}

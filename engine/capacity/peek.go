@@ -30,12 +30,6 @@ func (s *Search) Peek(p Probe, peek Peek) Decision {
 	} else if len(peek.Slices) < leastSlices {
 		return Decision{}
 	}
-	for j, o := range s.config.Objectives {
-		if peek.Ended && !slices.ContainsFunc(peek.Slices, func(t Slice) bool { return t.of(j).Requests > 0 }) {
-			return Decision{true, Edge, "No " + o.owner() + "request fell into the window: " +
-				"a longer trace or --window, or a shorter --warm-in, would tell."}
-		}
-	}
 	grows := backlogGrows(peek.Slices)
 	why := ""
 	above, _ := s.open()
@@ -72,6 +66,12 @@ func (s *Search) Peek(p Probe, peek Peek) Decision {
 		if over > largest {
 			largest = over
 			why = o.words(now)
+		}
+	}
+	for j, o := range s.config.Objectives {
+		if peek.Ended && !slices.ContainsFunc(peek.Slices, func(t Slice) bool { return t.of(j).Requests > 0 }) {
+			return Decision{true, Edge, "No " + o.owner() + "request fell into the window: " +
+				"a longer trace or --window, or a shorter --warm-in, would tell."}
 		}
 	}
 	few := ""
