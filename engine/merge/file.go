@@ -68,13 +68,16 @@ func sealOf(dir string) (map[string]string, error) {
 	return all, nil
 }
 
+// killed is what else may have happened to a shard whose seal does not fit: files are sealed after they are written.
+const killed = " leave the directory out if the shard was killed, or its disk was full, as it began or ended"
+
 // checkSeal returns an error if a file is not as its run wrote it.
 func checkSeal(dir string) error {
 	var said map[string]string
 	err := report.ReadJSON(filepath.Join(dir, SealName), &said)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s has no %s, without which nobody knows whether its %s was edited; bring it back", dir,
-			SealName, FileName)
+		return fmt.Errorf("%s has no %s, without which nobody knows whether its %s was edited; bring it back, or%s",
+			dir, SealName, FileName, killed)
 	}
 	if err != nil {
 		return err
@@ -85,8 +88,8 @@ func checkSeal(dir string) error {
 	}
 	for name, digest := range is {
 		if said[name] != digest {
-			return fmt.Errorf("%s is not what the run wrote, by its %s; was it edited, or is it of another run?",
-				filepath.Join(dir, name), SealName)
+			return fmt.Errorf("%s has another digest in its %s: was it edited, or is it of another run? Bring it "+
+				"back, or%s", filepath.Join(dir, name), SealName, killed)
 		}
 	}
 	return nil

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/report"
 )
@@ -69,5 +71,27 @@ func TestEditedFacts(t *testing.T) {
 		checkWorld(t, d, "refused", nil)
 		d.remove(1, name)
 		checkWorld(t, d, "refused", []string{name})
+	}
+}
+
+// TestKilledBeforeTheSeal: of a shard that was killed after it wrote a file, and before it sealed that, nobody says that
+// the file is wrong, and the merge goes without the directory.
+func TestKilledBeforeTheSeal(t *testing.T) {
+	for name, kill := range map[string]func(d *damaged){
+		"as it began": func(d *damaged) { d.remove(1, SealName) },
+		"as it ended": func(d *damaged) {
+			summary := d.read(1, report.SummaryName)
+			d.remove(1, report.SummaryName)
+			d.must(Seal(d.dirs[1]))
+			d.put(1, report.SummaryName, summary)
+		},
+	} {
+		d := newDamaged(t)
+		kill(d)
+		checkWorld(t, d, "refused", []string{SealName, "leave the directory out if the shard was killed"})
+		s := must.Have(Open(d.dirs[:1]))(t)
+		sum := must.Have(s.Write(t.TempDir(), new(atomic.Int64)))(t)
+		expect.Equal(t, sum.Requests.Planned, 120, "%s", name)
+		expect.Contains(t, fmt.Sprint(sum.Verdict.Reasons), "shard 1 left no results")
 	}
 }
