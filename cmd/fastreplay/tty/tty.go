@@ -2,6 +2,7 @@
 package tty
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"strings"
@@ -27,7 +28,7 @@ func Foreground(f *os.File) bool {
 
 // Pressed reports whether the letter key, in either case, was pressed on a terminal in whose foreground this process
 // runs. It never waits. The modes (no echo, signals as ever) are set for every look: a shell that had stopped this
-// process has set its own. Pasted text and arrows are no key.
+// process has set its own. It may have been pressed several times. Pasted text and arrows are no key.
 func Pressed(f *os.File, key rune) bool {
 	modes, err := unix.IoctlGetTermios(int(f.Fd()), getModes)
 	if err != nil || !Foreground(f) {
@@ -40,7 +41,8 @@ func Pressed(f *os.File, key rune) bool {
 	}
 	var typed [256]byte
 	n, _ := unix.Read(int(f.Fd()), typed[:])
-	return n == 1 && unicode.ToLower(rune(typed[0])) == key
+	other := func(r rune) bool { return unicode.ToLower(r) != key }
+	return n > 0 && !bytes.ContainsFunc(typed[:n], other)
 }
 
 // Keep returns a function that gives a terminal the modes it has now. A shell does so if this process ends without
