@@ -56,7 +56,7 @@ func (p *Prompt) say(text string) {
 // TGI's, SGLang's, vLLM's and Triton's generate.
 func (p *Prompt) body(o rows.Object) {
 	for _, key := range []string{BeforeKey, "conversation"} {
-		if o.Has(key) {
+		if o.Has(key) && (key == BeforeKey || !o.Has("messages")) {
 			o.Fail(key+": what was said before is in no row before this one",
 				"only whole prompts can be named: leave the row out")
 		}

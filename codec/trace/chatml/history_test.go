@@ -70,3 +70,14 @@ func TestHistoryOfNothing(t *testing.T) {
 	expect.Equal(t, turns, 1, "turns that say something")
 	expect.Equal(t, fault, nil, "fault")
 }
+
+// TestWholeMessages: beside messages, which are a whole prompt, a conversation is not one that the server keeps.
+func TestWholeMessages(t *testing.T) {
+	for content, want := range map[string]string{
+		`"messages":[{"role":"user","content":"hi"}],"conversation":"1"`: "<nil>",
+		`"input":"hi","conversation":"1"`:                                "conversation: what was said before is in no row before this one",
+	} {
+		_, err := Of(rows.Verbatim{Kind: rows.VerbatimPayload, Content: []byte(content)})
+		expect.Contains(t, fmt.Sprint(err), want)
+	}
+}
