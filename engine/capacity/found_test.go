@@ -38,3 +38,13 @@ func TestFound(t *testing.T) {
 		expect.Equal(t, found.Grade, c.grade, c.word)
 	}
 }
+
+// TestHeadline: what the client limited is no throughput of the servers.
+func TestHeadline(t *testing.T) {
+	at := func(load, rate float64, client string) Outcome {
+		return Outcome{Probe: Probe{Load: load}, Client: client, Numbers: map[string]float64{tokensPerS: rate}}
+	}
+	p := &Page{Title: "t", Unit: "u", Outcomes: []Outcome{at(1, 500, ""), at(2, 900, "the client lacked CPU time")},
+		Load: func(load float64) string { return strconv.FormatFloat(load, 'g', 4, 64) }}
+	expect.Equal(t, p.headline(), "Up to 500 output tokens/s, at 1 u")
+}

@@ -96,7 +96,7 @@ func (p *Page) headline() string {
 	title := p.Title
 	most := 0.0
 	for _, o := range p.Outcomes {
-		if rate := o.Numbers[tokensPerS]; rate > most {
+		if rate := o.Numbers[tokensPerS]; rate > most && o.Client == "" {
 			most = rate
 			title = "Up to " + format.Rate(rate) + " output tokens/s, at " + p.Load(o.Load) + " " + p.Unit
 		}
