@@ -28,6 +28,11 @@ type pseudoTerminal struct {
 // startOnTerminal starts the binary on a terminal of 80 columns, in a session of its own.
 func startOnTerminal(t testing.TB, name string, args ...string) *pseudoTerminal {
 	t.Helper()
+	return startProgram(t, name, binary, args...)
+}
+
+func startProgram(t testing.TB, name, program string, args ...string) *pseudoTerminal {
+	t.Helper()
 	if leftOut(t.Name()) {
 		t.Skip("starts processes")
 	}
@@ -45,7 +50,7 @@ func startOnTerminal(t testing.TB, name string, args ...string) *pseudoTerminal 
 	p.slave = open(fmt.Sprintf("/dev/pts/%d", number))
 	p.resize(t, 80)
 	p.before = p.state(t)
-	p.Cmd = exec.Command(binary, args...)
+	p.Cmd = exec.Command(program, args...)
 	p.Stdin, p.Stdout, p.Stderr = p.slave, p.slave, p.slave
 	p.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	p.Env = append(os.Environ(), "TERM="+name)
@@ -118,6 +123,21 @@ func TestScreen(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestBackground: a run that a shell has sent to the background ends there. It would be stopped if it then changed how
+// the terminal works.
+func TestBackground(t *testing.T) {
+	t.Parallel()
+	m := startMock(t)
+	dir := filepath.Join(t.TempDir(), "results")
+	p := startProgram(t, "xterm", "sh", "-c", `set -m; "$@"; bg; wait %1`, "sh", binary, "--trace",
+		steady(t, 300, 100, 5), "--url", m.url, "--output", dir)
+	until(t, "the screen is drawn", func() bool { return strings.Contains(p.shown.String(), "in flight") })
+	_, _ = p.master.Write([]byte{26}) // Ctrl-Z
+	until(t, "it ends", p.ended)
+	expect.Equal(t, len(readResults(t, dir).lines), 300, "records")
+	expect.Equal(t, strings.Contains(p.shown.String(), "interrupted"), false, "sent a hangup, since it was stopped: %s", p.shown.String())
 }
 
 // TestDumbTerminal: a terminal that obeys nothing gets lines, and its modes stay.

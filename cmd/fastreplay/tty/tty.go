@@ -54,7 +54,9 @@ func Keep(f *os.File) (restore func()) {
 	}
 	unguard := guard(f)
 	return func() {
-		_ = unix.IoctlSetTermios(int(f.Fd()), setModes, before)
+		if Foreground(f) { // else a shell that had stopped this process has set its own
+			_ = unix.IoctlSetTermios(int(f.Fd()), setModes, before)
+		}
 		unguard()
 	}
 }
