@@ -137,6 +137,8 @@ func TestBackground(t *testing.T) {
 	_, _ = p.master.Write([]byte{26}) // Ctrl-Z
 	until(t, "it ends", p.ended)
 	expect.Equal(t, len(readResults(t, dir).lines), 300, "records")
+	_, behind, _ := strings.Cut(p.shown.String(), "${@}") // as the shell names it
+	expect.Equal(t, strings.Contains(behind, "\x1b[A"), false, "lines of others are erased: %q", behind)
 	expect.Equal(t, strings.Contains(p.shown.String(), "interrupted"), false, "sent a hangup, since it was stopped: %s", p.shown.String())
 }
 

@@ -69,6 +69,9 @@ func (t *terminal) open(v view) (end func()) {
 // draw reads the keys and draws the screen, in the foreground alone: a process in the background would be stopped.
 func (t *terminal) draw(f *os.File, v view) {
 	if !tty.Foreground(f) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.shown = "" // what stands there now is another program's
 		return
 	}
 	if v.quit != nil && tty.Pressed(os.Stdin, 'q') {
