@@ -13,6 +13,8 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/sse"
+	"github.com/fastreplay/fastreplay/codec/trace/chatml"
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
 
 // Why a request is not in the file, as its head and the metrics call it. Others are those of a log that is converted.
@@ -275,6 +277,9 @@ func (x *exchange) most() int {
 	}
 	return 1
 }
+
+// goesOn reports whether the request names the response before it, in any spelling that readers of JSON take.
+func (x *exchange) goesOn() bool { return rows.ObjectOf(x.request, new(error)).Has(chatml.BeforeKey) }
 
 // tokens is when the first and the last token of a streamed answer came; 0 = unknown.
 func (x *exchange) tokens(backends map[string]api.Backend) (firstNS, lastNS int64) {

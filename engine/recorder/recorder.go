@@ -399,7 +399,7 @@ func (r *Recorder) write() {
 		r.oldestNS.CompareAndSwap(0, x.endedNS)
 		batch = append(batch, x)
 		size += len(x.request) + len(x.answer)
-		if size >= batchBytes || bytes.Contains(x.request, []byte(chatml.BeforeKey)) { // it may become much longer
+		if size >= batchBytes || x.goesOn() { // it may become much longer
 			take()
 		}
 	}

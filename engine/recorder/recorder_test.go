@@ -592,6 +592,23 @@ func TestServerKeepsHistory(t *testing.T) {
 	expect.Equal(t, day.Session[0] == day.Session[1] && day.Session[1] == day.Session[2], true, "they are one session")
 }
 
+// TestGoesOn: no spelling of the key hides that a request may become much longer than it is.
+func TestGoesOn(t *testing.T) {
+	deep := strings.Repeat("[", 1000) + strings.Repeat("]", 1000)
+	for text, want := range map[string]bool{
+		`{"input":"a","previous_response_id":"resp_1"}`:               true,
+		`{"input":"a","previous\u005fresponse_id":"resp_1"}`:          true,
+		`{"input":` + deep + `,"previous\u005Fresponse_id":"resp_1"}`: true,
+		`{"input":"a","previous_response_id":null}`:                   false,
+		`{"input":"what is previous_response_id?"}`:                   false,
+		`{"input":[{"previous_response_id":"resp_1"}]}`:               false,
+		`no JSON "previous_response_id"`:                              false,
+		`{"prompt":"a"}`:                                              false,
+	} {
+		expect.Equal(t, (&exchange{request: []byte(text)}).goesOn(), want, "%.40s", text)
+	}
+}
+
 // TestArrival: a request came with its first byte, however late the recorder has its head, and never before it was sent.
 // Through TLS this is so from the second of a connection on: before the first one, a handshake ended.
 func TestArrival(t *testing.T) {
