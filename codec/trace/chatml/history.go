@@ -12,6 +12,8 @@ const (
 	conversationBytes = 4 << 20
 	// historyBytes bounds all that is remembered. If there is more, it begins anew.
 	historyBytes = 16 * conversationBytes
+	// turnBytes is about what a turn takes besides its items and its id.
+	turnBytes = 128
 )
 
 // BeforeKey names in a request of OpenAI's Responses API the response from which it goes on. The server keeps what was
@@ -70,22 +72,24 @@ func (h *History) Keep(body, response rows.Object) {
 		return
 	}
 	items := appendItems(appendItems(nil, body.Value("input")), response.Value("output"))
-	t := &turn{before, items, len(items)}
-	switch {
-	case before != nil && len(items) == 0:
-		t = before // or conversations could have turns without end
-	case before != nil:
+	size := turnBytes + len(id) + len(items)
+	t := &turn{before, items, size}
+	if before != nil {
 		t.bytes += before.bytes
 	}
-	size := len(items) + len(id)
+	held := t.bytes
+	if held > conversationBytes {
+		return
+	}
+	if before != nil && len(items) == 0 {
+		t = before // or conversations could have turns without end
+	}
 	h.bytes += size
 	if h.turns == nil || h.bytes > historyBytes {
 		h.turns = map[string]*turn{}
-		h.bytes = size
+		h.bytes = held // with what was said before, which t holds
 	}
-	if t.bytes <= conversationBytes {
-		h.turns[id] = t
-	}
+	h.turns[id] = t
 }
 
 // appendItems appends the items of a list, or a text as what a user says.

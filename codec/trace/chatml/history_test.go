@@ -81,3 +81,27 @@ func TestWholeMessages(t *testing.T) {
 		expect.Contains(t, fmt.Sprint(err), want)
 	}
 }
+
+// TestHistoryOfStrangers: ids count too, and what is too long to be remembered takes the place of nothing.
+func TestHistoryOfStrangers(t *testing.T) {
+	var h History
+	keep := func(id, before, input string) {
+		body := rows.ObjectOf(fmt.Appendf(nil, `{"previous_response_id":%s,"input":%s}`, before, input), new(error))
+		h.Keep(body, rows.ObjectOf(fmt.Appendf(nil, `{"id":"%s","output":[]}`, id), new(error)))
+	}
+	keep("ours", "null", `"hello"`)
+	for n := range 2 * historyBytes / conversationBytes {
+		keep(fmt.Sprint(n), "null", `"`+strings.Repeat("x", conversationBytes)+`"`)
+	}
+	expect.Equal(t, h.turns["ours"] != nil, true, "ours is known after what is too long")
+	for n := range 3 * historyBytes / conversationBytes {
+		keep(fmt.Sprint(n, strings.Repeat("x", conversationBytes/2)), "null", `""`)
+	}
+	ids := 0
+	for id := range h.turns {
+		ids += len(id)
+	}
+	if ids > historyBytes || ids < historyBytes/4 {
+		t.Errorf("ids of %d bytes are held", ids)
+	}
+}
