@@ -64,11 +64,12 @@ func (h *History) Whole(body rows.Object) []byte {
 	return append(whole, '}')
 }
 
-// Keep remembers what was said in a request and its response, unless nobody knows what was said before.
+// Keep remembers what was said in a request and its response, unless nobody knows what was said before, or all of it.
 func (h *History) Keep(body, response rows.Object) {
 	id := response.TextOr("id", "")
 	before := h.turns[body.TextOr(BeforeKey, "")]
-	if id == "" || before == nil && body.Has(BeforeKey) {
+	unfinished := response.Is("status", "queued", "in_progress") // in the background, and its output is to come
+	if id == "" || unfinished || before == nil && body.Has(BeforeKey) {
 		return
 	}
 	items := appendItems(appendItems(nil, body.Value("input")), response.Value("output"))

@@ -1,6 +1,7 @@
 package chatml
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -103,5 +104,19 @@ func TestHistoryOfStrangers(t *testing.T) {
 	}
 	if ids > historyBytes || ids < historyBytes/4 {
 		t.Errorf("ids of %d bytes are held", ids)
+	}
+}
+
+// TestHistoryOfUnfinished: what the server still works on is not known, and what goes on from it is not cut.
+func TestHistoryOfUnfinished(t *testing.T) {
+	for status, known := range map[string]bool{
+		"": true, `,"status":"completed"`: true, `,"status":"incomplete"`: true,
+		`,"status":"queued"`: false, `,"status":"in_progress"`: false,
+	} {
+		var h History
+		first := rows.ObjectOf([]byte(`{"input":"a"}`), new(error))
+		h.Keep(first, rows.ObjectOf([]byte(`{"id":"r","output":[]`+status+`}`), new(error)))
+		then := h.Whole(rows.ObjectOf([]byte(`{"input":"b","previous_response_id":"r"}`), new(error)))
+		expect.Equal(t, !bytes.Contains(then, []byte(BeforeKey)), known, "known with %q", status)
 	}
 }
