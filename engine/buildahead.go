@@ -65,9 +65,9 @@ func (a *aheadBuilder) end() {
 	}
 }
 
-// result returns how building went, given the fates of all requests and for how long each was held back after its
-// planned time, in ns; nil if all requests fit into memory. Call it when run has returned.
-func (a *aheadBuilder) result(fates []audit.Fate, heldNS func(i int32) int64) *metrics.BuildAhead {
+// result returns how building went, given the fates of all requests and how long after its planned time, in ns on the
+// run's clock, each could be sent; nil if all requests fit into memory. Call it when run has returned.
+func (a *aheadBuilder) result(fates []audit.Fate, afterNS func(i int32) int64) *metrics.BuildAhead {
 	if !a.work.Prebuilt.InRing() {
 		return nil
 	}
@@ -79,7 +79,7 @@ func (a *aheadBuilder) result(fates []audit.Fate, heldNS func(i int32) int64) *m
 			if fates[i].Outcome == record.NotSent {
 				continue
 			}
-			lead := fates[i].PlannedNS + heldNS(int32(i)) - b.atNS // until it could be sent
+			lead := fates[i].PlannedNS + afterNS(int32(i)) - b.atNS // until it could be sent
 			least = min(least, lead)
 			if lead < 0 {
 				found.Late++

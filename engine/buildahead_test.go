@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"net"
+	"runtime"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -73,6 +74,27 @@ func ringSendsTheSameBytes(t *testing.T, kind senderKind) {
 	}
 	expect.Equal(t, m.Fingerprint(), whole.Fingerprint(), "fingerprint")
 	if b == nil || b.LeastLeadMS == nil || b.WindowBytes != m.RingBytes() || (b.Late > 0) != (*b.LeastLeadMS < 0) {
+		t.Errorf("built ahead: %+v", b)
+	}
+}
+
+// TestBuiltBeforeTheBarrier: what was built while others prepared was built in time, though instants count from the
+// barrier.
+func TestBuiltBeforeTheBarrier(t *testing.T) {
+	w, s := equalWork(t, 12, preparedLanes)
+	m := must.Have(workloadtest.Builder(t, "", "a", 1).Layout(t.Context(), w))(t)
+	must.Do(t, m.UseRing(int64(8*m.Largest())))
+	must.Do(t, m.FillRing(t.Context(), new(atomic.Int64)))
+	expect.Equal(t, m.Ready(11), false, "all is built before the start")
+	w.Prebuilt = m
+	s.refusing(0, "")
+	r := newRun(t, oneThread, w, new(sink))
+	r.cfg.OnPrepared = func() {
+		for !m.Ready(11) {
+			runtime.Gosched()
+		}
+	}
+	if b := do(t, s, r).BuildAhead; b == nil || b.Late > 0 || b.LeastLeadMS == nil || *b.LeastLeadMS < 0 {
 		t.Errorf("built ahead: %+v", b)
 	}
 }

@@ -571,7 +571,7 @@ func (r *Run) result(used host.Usage) Result {
 			r.pacer.held(),
 		),
 		History:    r.cfg.History.Counts(r.records.all),
-		BuildAhead: r.ahead.result(r.Fates(), r.pacer.heldNS),
+		BuildAhead: r.ahead.result(r.Fates(), func(i int32) int64 { return barrier + r.pacer.heldNS(i) }),
 		Placement:  r.placement,
 		Ended:      start.Add(end),
 		LeftOut:    r.leftOut,
