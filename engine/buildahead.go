@@ -26,7 +26,6 @@ type batch struct {
 type aheadBuilder struct {
 	work    *workload.Work
 	clock   sched.Clock
-	stopped func() bool      // nothing more is released
 	needed  func(i int) bool // whether the arena must still hold request i
 	batches []batch          // the first has what was built before the run
 }
@@ -60,9 +59,6 @@ func (a *aheadBuilder) run(ctx context.Context) {
 // end notes the requests that were not built as built now: none of them was built before.
 func (a *aheadBuilder) end() {
 	a.batches = append(a.batches, batch{a.work.Requests(), a.clock.Now()})
-	if !a.stopped() { // else not all were sent
-		a.work.Prebuilt.DigestRest()
-	}
 }
 
 // result returns how building went, given the fates of all requests and how long after its planned time, in ns on the

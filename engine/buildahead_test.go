@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
@@ -18,6 +19,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/audit"
 	"github.com/fastreplay/fastreplay/engine/internal/workloadtest"
 	"github.com/fastreplay/fastreplay/engine/workload"
+	"github.com/fastreplay/fastreplay/sched"
 )
 
 // TestRingSendsTheSameBytes: requests that are built during the run, in a ring, reach the server with the same bytes as
@@ -72,6 +74,7 @@ func ringSendsTheSameBytes(t *testing.T, kind senderKind) {
 	if len(k.records) != n || s.served.Load() != ok || ok < n*9/10 || wrong.Load() != 0 {
 		t.Errorf("%d records, %d ok, %d served, %d with other bytes", len(k.records), ok, s.served.Load(), wrong.Load())
 	}
+	m.DigestRest(t.Context())
 	expect.Equal(t, m.Fingerprint(), whole.Fingerprint(), "fingerprint")
 	if b == nil || b.LeastLeadMS == nil || b.WindowBytes != m.RingBytes() || (b.Late > 0) != (*b.LeastLeadMS < 0) {
 		t.Errorf("built ahead: %+v", b)
@@ -97,6 +100,36 @@ func TestBuiltBeforeTheBarrier(t *testing.T) {
 	if b := do(t, s, r).BuildAhead; b == nil || b.Late > 0 || b.LeastLeadMS == nil || *b.LeastLeadMS < 0 {
 		t.Errorf("built ahead: %+v", b)
 	}
+}
+
+// TestNothingIsBuiltAfterTheEnd: a run whose time is over does not build what it never sent, for which servers and
+// machine would be watched on. Whoever wants the fingerprint builds it then, until he is interrupted.
+func TestNothingIsBuiltAfterTheEnd(t *testing.T) {
+	const end = 20 * time.Millisecond
+	w, s := equalWork(t, 200, func(a []int64) (sched.Plan, error) { return sched.Closed(len(a), 2, end) })
+	whole := w.Prebuilt
+	m := must.Have(workloadtest.Builder(t, "", "a", 1).Layout(t.Context(), w))(t)
+	must.Do(t, m.UseRing(int64(8*m.Largest())))
+	must.Do(t, m.FillRing(t.Context(), new(atomic.Int64)))
+	w.Prebuilt = m
+	r := newRun(t, oneThread, w, new(sink))
+	s.handle = func(_ int64, c net.Conn) {
+		defer func() { _ = c.Close() }()
+		_, _ = io.ReadFull(c, make([]byte, s.request))
+		for r.clock.Now() < 2*int64(end) {
+			runtime.Gosched()
+		}
+		_, _ = c.Write(s.answer)
+	}
+	if f := do(t, s, r); len(f.LeftOut) < 150 || f.BuildAhead == nil || m.Ready(199) {
+		t.Fatalf("%d requests are left out, built ahead: %+v, the last one is built: %v", len(f.LeftOut), f.BuildAhead, m.Ready(199))
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	m.DigestRest(over)
+	expect.Equal(t, m.Fingerprint(), "", "fingerprint after an interruption")
+	m.DigestRest(t.Context())
+	expect.Equal(t, m.Fingerprint(), whole.Fingerprint(), "fingerprint")
 }
 
 // TestBuiltAhead: a lead counts until a request could leave, so that nothing late has none and nothing punctual a lead

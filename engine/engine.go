@@ -57,7 +57,7 @@ func New(cfg Config, work *workload.Work, runID string, ideal workload.IdealHits
 		allDone:     make(chan struct{}),
 		recorded:    make([]bool, work.Requests()),
 	}
-	r.ahead = aheadBuilder{work: work, clock: r.clock, stopped: r.stop.Load, needed: r.needsBytes}
+	r.ahead = aheadBuilder{work: work, clock: r.clock, needed: r.needsBytes}
 	r.pacer = newPacer(work.Plan, r.clock, &r.stop, r.send)
 	r.pacer.prepared = r.prepared
 	if r.cfg.OnSenderDeath == nil {

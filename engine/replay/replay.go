@@ -334,6 +334,9 @@ func (r *runner) send(ctx context.Context, group *shard.Group) (summary *metrics
 	if group != nil {
 		r.load.Shard.Clock = group.End()
 	}
+	if !r.run.Progress().Stopping { // else not all were to be sent
+		r.load.Prebuilt.DigestRest(ctx)
+	}
 	return r.conclude(found)
 }
 

@@ -115,17 +115,19 @@ func (m *Requests) BuildMore(ctx context.Context, needed func(i int) bool, built
 }
 
 // DigestRest computes the digests of the requests that were never built in the ring, because the run ended while the
-// ring was full or late. The fingerprint covers all requests.
-func (m *Requests) DigestRest() {
+// ring was full or late. The fingerprint covers all requests; there is none if ctx ends before. It takes all cores.
+func (m *Requests) DigestRest(ctx context.Context) {
 	w := m.work
 	from := m.Built()
-	_ = parallel(context.Background(), w.Requests()-from, func(a, b int) {
+	err := parallel(ctx, w.Requests()-from, func(a, b int) {
 		scratch := make([]byte, m.largest)
 		for i := from + a; i < from+b; i++ {
 			m.digests[i] = m.build(i, scratch[:m.Size(i)])
 		}
 	})
-	m.built.Store(int64(w.Requests()))
+	if err == nil {
+		m.built.Store(int64(w.Requests()))
+	}
 }
 
 // InRing reports whether the requests do not all fit into memory: each is then available only until it was written.
