@@ -138,7 +138,7 @@ func hitNotes(s *metrics.Summary) metrics.Notes {
 		why = "; there is no reading of them after the run"
 	case s.Servers.All.Restarts > 0:
 		why = "; what they had counted just before one was restarted is missing"
-	case fromConnector(s.PrefixCache.Tiers):
+	case s.Servers.All.ExternalHits == nil && fromConnector(s.PrefixCache.Tiers):
 		why = "; vLLM's counters are of its own memory alone, the responses have what its connector brought, too"
 	case s.Requests.Failed > 0:
 		why = "; they count the failed ones, too"

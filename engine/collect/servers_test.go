@@ -60,6 +60,13 @@ func TestServerNotes(t *testing.T) {
 		}, "the responses report 40 %; what they had counted just before one was restarted is missing"},
 		{"other hits, answers without usage", func(s *metrics.Summary) { s.Servers.All.PrefixHitRatio, s.PrefixCache.UnreportedRequests = new(0.3), 5 }, "the responses report 40 %; they count 5 requests whose answers do not report hits, too"},
 		{"other hits, some unread", func(s *metrics.Summary) { s.Servers.All.PrefixHitRatio, s.Servers.Whole = new(0.3), false }, "the responses report 40 %; not all of the servers were read"},
+		{"other hits, a connector's", func(s *metrics.Summary) {
+			s.Servers.All.PrefixHitRatio, s.PrefixCache.Tiers = new(0.3), &metrics.CacheTiers{ExternalTokens: new(int64(9))}
+		}, "the responses report 40 %; vLLM's counters are of its own memory alone, the responses have what its connector brought, too"},
+		{"other hits, a connector's too", func(s *metrics.Summary) {
+			s.Servers.All.PrefixHitRatio, s.PrefixCache.Tiers = new(0.3), &metrics.CacheTiers{ExternalTokens: new(int64(9))}
+			s.Servers.All.ExternalHits, s.Requests.Failed = new(9.0), 5
+		}, "the responses report 40 %; they count the failed ones, too"},
 		{"hits not reported", func(s *metrics.Summary) { s.PrefixCache.ReportedHitRatio = nil }, "responses report no cached tokens; by the servers' own counters 40 % of the prompt tokens hit, where an ideal cache has 50 %"},
 		{"more made", func(s *metrics.Summary) { s.Servers.All.GenerationTokens = new(12_000.0) }, "the servers made 12,000 tokens during the run, and 10,000 came in answers that ended ok: others use them, too"},
 		{"more made, failures", func(s *metrics.Summary) {
