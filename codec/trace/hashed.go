@@ -2,6 +2,7 @@ package trace
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/fastreplay/fastreplay/codec/trace/agents"
@@ -47,6 +48,7 @@ func (t *Trace) Hashed(order []int32, all []Hashed, head Head) *Trace {
 	head.Source = cmp.Or(head.Source, t.Format)
 	out.Format = Own
 	out.Heads = []Head{head}
+	out.Lint.Dropped, out.Lint.Failed, out.Lint.Unanswered = 0, 0, 0 // the head counts them
 	out.BlockTokens = head.BlockSize
 	out.Endpoint = ""
 	out.Agents = Agents{
@@ -114,11 +116,14 @@ func (t *Trace) regroupedFor(f *formats.Format) *Trace {
 	return &out
 }
 
-// Head is that of the file that the trace was read from. Of others, and of several files, which were not all made
-// alike, it says only what every trace has, and what was lost on the way to it.
+// Head is that of the file that the trace was read from, and what was lost since. Of others, and of several files,
+// which were not all made alike, it says only what every trace has, and what was lost on the way to it.
 func (t *Trace) Head() Head {
 	if len(t.Heads) == 1 {
-		return t.Heads[0]
+		head := t.Heads[0]
+		head.Lost = maps.Clone(head.Lost)
+		t.Lint.CountLost(&head)
+		return head
 	}
 	head := Head{
 		Mode:      TakenMode,

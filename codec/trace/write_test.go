@@ -137,6 +137,12 @@ func TestOwnHeadSaysWhatIsLost(t *testing.T) {
 	both := heads("both", must.Have(OpenAll([]string{file, file}, Options{}))(t))
 	expect.List(t, both.Dropped, []string{"dependencies"}, "left out of two files")
 	expect.Equal(t, both.LostWords(), "10 failed", "rows lost of two files")
+	var out bytes.Buffer
+	must.Do(t, Write(&out, agents, Own))
+	damaged := strings.Replace(out.String(), `"input_length":`, `"input_length":-`, 1)
+	one := must.Have(Read(strings.NewReader(damaged), "one", Options{Lenient: true}))(t)
+	expect.Equal(t, heads("one", one).LostWords(), "5 failed, 1 malformed", "rows lost of a damaged file")
+	expect.Equal(t, one.Heads[0].LostWords(), "5 failed", "rows lost of it before")
 }
 
 // TestHeadersAreNotShared: the own format, which is made to be handed out, has no headers of rows, and the trace that is
