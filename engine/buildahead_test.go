@@ -74,7 +74,7 @@ func ringSendsTheSameBytes(t *testing.T, kind senderKind) {
 	if len(k.records) != n || s.served.Load() != ok || ok < n*9/10 || wrong.Load() != 0 {
 		t.Errorf("%d records, %d ok, %d served, %d with other bytes", len(k.records), ok, s.served.Load(), wrong.Load())
 	}
-	m.DigestRest(t.Context())
+	m.DigestRest(t.Context(), new(atomic.Int64))
 	expect.Equal(t, m.Fingerprint(), whole.Fingerprint(), "fingerprint")
 	if b == nil || b.LeastLeadMS == nil || b.WindowBytes != m.RingBytes() || (b.Late > 0) != (*b.LeastLeadMS < 0) {
 		t.Errorf("built ahead: %+v", b)
@@ -126,9 +126,9 @@ func TestNothingIsBuiltAfterTheEnd(t *testing.T) {
 	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	m.DigestRest(over)
+	m.DigestRest(over, new(atomic.Int64))
 	expect.Equal(t, m.Fingerprint(), "", "fingerprint after an interruption")
-	m.DigestRest(t.Context())
+	m.DigestRest(t.Context(), new(atomic.Int64))
 	expect.Equal(t, m.Fingerprint(), whole.Fingerprint(), "fingerprint")
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/actions"
 	"github.com/fastreplay/fastreplay/engine/collect"
 	"github.com/fastreplay/fastreplay/engine/export"
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/live"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
@@ -335,7 +336,10 @@ func (r *runner) send(ctx context.Context, group *shard.Group) (summary *metrics
 		r.load.Shard.Clock = group.End()
 	}
 	if !r.run.Progress().Stopping { // else not all were to be sent
-		r.load.Prebuilt.DigestRest(ctx)
+		rest := int64(r.load.Requests() - r.load.Prebuilt.Built())
+		done, end := r.notes.Work("fingerprint", rest, func(n int64) string { return format.Many(n, "request") })
+		r.load.Prebuilt.DigestRest(ctx, done)
+		end()
 	}
 	return r.conclude(found)
 }

@@ -116,13 +116,15 @@ func (m *Requests) BuildMore(ctx context.Context, needed func(i int) bool, built
 
 // DigestRest computes the digests of the requests that were never built in the ring, because the run ended while the
 // ring was full or late. The fingerprint covers all requests; there is none if ctx ends before. It takes all cores.
-func (m *Requests) DigestRest(ctx context.Context) {
+// done counts them as they are built.
+func (m *Requests) DigestRest(ctx context.Context, done *atomic.Int64) {
 	w := m.work
 	from := m.Built()
 	err := parallel(ctx, w.Requests()-from, func(a, b int) {
 		scratch := make([]byte, m.largest)
 		for i := from + a; i < from+b; i++ {
 			m.digests[i] = m.build(i, scratch[:m.Size(i)])
+			done.Add(1)
 		}
 	})
 	if err == nil {
