@@ -101,7 +101,7 @@ func TestTrendOfLoad(t *testing.T) {
 	}
 	words := s.Trends[i].Words()
 	if change := s.Trends[i].Load["requests_per_s"]; change < 0.8 || change > 1.6 ||
-		!strings.Contains(words, "the load changed, too, and may be the cause (requests/s +") ||
+		!strings.Contains(words, "the load changed, too, and may be the cause (requests/s ") ||
 		strings.Contains(words, "cannot carry") {
 		t.Errorf("%+v: %s", s.Trends, words)
 	}

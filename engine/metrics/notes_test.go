@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/fastreplay/fastreplay/bench/expect"
@@ -23,5 +24,29 @@ func TestAddNotes(t *testing.T) {
 	empty.AddNotes(0, nil)
 	if empty.Notes == nil || empty.NoteCodes == nil {
 		t.Error("no notes are null in JSON")
+	}
+}
+
+// TestTrendWords: small changes are in percent, large ones are factors.
+func TestTrendWords(t *testing.T) {
+	for _, test := range []struct {
+		first, last float64
+		want        string
+	}{
+		{10, 13, "TTFT p50 rose by 30 %"},
+		{13, 10, "TTFT p50 fell by 23 %"},
+		{10, 25, "TTFT p50 rose by a factor of 2.50"},
+		{25.6, 8842, "TTFT p50 rose by a factor of 345"},
+		{8842, 25.6, "TTFT p50 fell by a factor of 345"},
+	} {
+		trend := Trend{Quantity: "ttft", First: test.first, Last: test.last}
+		if got := trend.Short(); got != test.want {
+			t.Errorf("%v to %v: %q, want %q", test.first, test.last, got, test.want)
+		}
+	}
+	trend := Trend{Quantity: "ttft", First: 10, Last: 13,
+		Load: map[string]float64{"prompt_tokens": 2.4, "requests_per_s": 0.4}}
+	if got := trend.Words(); !strings.HasSuffix(got, "(prompt tokens × 3.40, requests/s +40 %)") {
+		t.Errorf("words of a load: %q", got)
 	}
 }

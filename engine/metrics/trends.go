@@ -41,7 +41,15 @@ func (t *Trend) Short() string {
 	if of := FindLatency(t.Quantity); of >= 0 {
 		label = latencies[of].Label
 	}
-	return label + way + fmt.Sprintf("%.0f %%", 100*math.Abs(t.Last/t.First-1))
+	return label + way + size(t.Last/t.First)
+}
+
+// size says by how much a ratio is not 1: as a factor if that is 2 or more, since nobody reads 34442 %.
+func size(ratio float64) string {
+	if factor := max(ratio, 1/ratio); factor >= 2 {
+		return "a factor of " + format.Number(factor, 3)
+	}
+	return fmt.Sprintf("%.0f %%", 100*math.Abs(ratio-1))
 }
 
 // Words says more of it, and what of the load may be the cause.
@@ -57,7 +65,11 @@ func (t *Trend) Words() string {
 	var load []string
 	for _, key := range slices.Sorted(maps.Keys(t.Load)) {
 		name := strings.ReplaceAll(strings.ReplaceAll(key, "_per_s", "/s"), "_", " ")
-		load = append(load, fmt.Sprintf("%s %+.0f %%", name, 100*t.Load[key]))
+		changed := fmt.Sprintf(" %+.0f %%", 100*t.Load[key])
+		if factor := 1 + t.Load[key]; factor >= 2 {
+			changed = " × " + format.Number(factor, 3)
+		}
+		load = append(load, name+changed)
 	}
 	if load != nil {
 		words += "; the load changed, too, and may be the cause (" + strings.Join(load, ", ") + ")"
