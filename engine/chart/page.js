@@ -90,6 +90,18 @@ function ends(axis, min, max, fromZero) {
   return [axis.from ?? min, axis.to ?? max];
 }
 
+// reached widens a range by the ends of the intervals that are shown, which no series has as values.
+function reached(u, graph, min, max) {
+  const {min: from, max: to} = u.series[0]; // the places that are shown; null before any are
+  for (const s of graph.series) {
+    for (const ends of [s.low, s.high]) {
+      const shown = (ends || []).filter((v, k) => v !== null && (!graph.y.log || v > 0) && !(from !== null && graph.at[k] < from || to !== null && graph.at[k] > to));
+      if (shown.length && min !== null) [min, max] = [Math.min(min, ...shown), Math.max(max, ...shown)];
+    }
+  }
+  return [min, max];
+}
+
 // zoomed reports whether two ends are a part that the user chose, and not all places.
 const zoomed = (u, min, max) => u.data[0][0] !== u.data[0].at(-1) && (min !== u.data[0][0] || max !== u.data[0].at(-1));
 
@@ -275,7 +287,7 @@ function options(graph, width, caption) {
     width, height: rows ? rows.length * Math.max(9, Math.min(22, rowHeight)) + 34 : (graph.wide ? 200 : 165) + (named ? 18 : 0), padding: [8, 14, 0, 0],
     scales: {
       x: {time: false, distr: graph.x.log ? 3 : 1, range: (u, min, max) => zoomed(u, min, max) ? [min, max] : ends(graph.x, min, max, false)},
-      y: rows ? {range: [0, rows.length], dir: -1} : {distr: graph.y.log ? 3 : 1, range: (u, min, max) => ends(graph.y, min, max, true)},
+      y: rows ? {range: [0, rows.length], dir: -1} : {distr: graph.y.log ? 3 : 1, range: (u, min, max) => ends(graph.y, ...reached(u, graph, min, max), true)},
       share: {range: [0, 1]},
     },
     axes: [
