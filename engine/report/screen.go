@@ -858,7 +858,7 @@ func (p *screen) client() {
 		}
 		p.field(second, 2, label, lateness(p.Summary), meaning)
 	}
-	p.field(second, 1, "machine", machineWords(p.Summary))
+	p.field(second, 2, "machine", machineWords(p.Summary)...)
 }
 
 // shards says how alike the machines were that sent the load together.
@@ -893,9 +893,8 @@ func (p *screen) shards() {
 	p.field(second, 1, "shards", words...)
 }
 
-// machineWords says what the machine took from the client; "" if unknown.
-func machineWords(s *metrics.Summary) string {
-	var lost []string
+// machineWords says what the machine took from the client; nothing if unknown.
+func machineWords(s *metrics.Summary) (lost []string) {
 	share := s.Client.Machine.StolenShare
 	if share != nil {
 		lost = append(lost, "its host took "+tenths(*share)+" of the CPU time")
@@ -919,7 +918,7 @@ func machineWords(s *metrics.Summary) string {
 		}
 		lost = append(lost, where+waited)
 	}
-	return strings.Join(lost, "; ")
+	return lost
 }
 
 // tenths prints a sampled share with the digits that it deserves: tenths of a percent.
