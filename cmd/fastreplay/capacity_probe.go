@@ -66,7 +66,11 @@ func (s *searching) probeAll(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.ui.line("probe %d at %s: %s after %s: %s", o.Number, s.load(o.Load), cmp.Or(o.Word(), "measured"),
+		measured := "measured"
+		if len(o.Numbers) == 0 {
+			measured = "not measured"
+		}
+		s.ui.line("probe %d at %s: %s after %s: %s", o.Number, s.load(o.Load), cmp.Or(o.Word(), measured),
 			format.Span(o.SpentS), cmp.Or(o.Client, o.Why))
 		_, page := s.result()
 		if err := s.writePage(page); err != nil {
@@ -220,6 +224,7 @@ type probing struct {
 	counter *capacity.Counter
 	shown   atomic.Pointer[capacity.Peek]
 	decided bool
+	lastNS  int64 // the latest planned instant of a request
 	end     context.CancelFunc
 	running atomic.Pointer[replay.Running] // nil before its requests are built
 }
@@ -228,7 +233,12 @@ type probing struct {
 func (p *probing) Built(r *replay.Running) { p.running.Store(r) }
 
 // Record implements replay.Observer.
-func (p *probing) Record(r *record.Record) { p.counter.Add(r) }
+func (p *probing) Record(r *record.Record) {
+	p.counter.Add(r)
+	if r.Outcome != record.NotSent {
+		p.lastNS = max(p.lastNS, r.PlannedNS)
+	}
+}
 
 // Tick implements replay.Observer.
 func (p *probing) Tick(r *replay.Running, ended bool) {
@@ -295,6 +305,9 @@ func (s *searching) probe(ctx context.Context, out *capacity.Outcome, w window) 
 	}
 	if out.Cut {
 		w.ForNS = int64(len(out.Slices)) * w.SliceNS
+	} else if s.o.over == "concurrency" && summary.Run.DurationS*1e9 < float64(w.FromNS+w.ForNS) {
+		// The trace ran out, and a loop that only empties is not the load.
+		w.ForNS = max(0, min(w.ForNS, seen.lastNS-w.FromNS))
 	}
 	return out.Measure(dir, targets, s.objectives, w.Span)
 }

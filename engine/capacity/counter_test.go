@@ -191,6 +191,10 @@ func TestNumbers(t *testing.T) {
 	if err := later.Measure(dir, urls, objectives, Span{200 * ms, 100 * ms, ms}); err != nil || later.Numbers[requestsPerS] != 1690 || later.Numbers[tokensPerS] != 11*1690 {
 		t.Errorf("%v: %v", err, later.Numbers)
 	}
+	var none Outcome // of a window that is empty there is no throughput, not one of 0
+	if err := none.Measure(dir, urls, objectives, Span{200 * ms, 0, ms}); err != nil || len(none.Numbers) > 0 {
+		t.Errorf("%v: %v", err, none.Numbers)
+	}
 	expect.Near(t, numbers["ttft.p95"], 500, 1, "TTFT p95 ms")
 }
 

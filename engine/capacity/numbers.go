@@ -104,6 +104,10 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 	if err != nil {
 		return err
 	}
+	if w.ForNS <= 0 { // nothing was measured: a throughput of 0 would be another thing
+		out.Numbers = map[string]float64{}
+		return nil
+	}
 	seconds := float64(w.ForNS) / 1e9
 	s := c.Summary(
 		metrics.Summary{

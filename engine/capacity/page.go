@@ -95,11 +95,18 @@ func (p *Page) headline() string {
 	}
 	title := p.Title
 	most := 0.0
+	missing := 0
 	for _, o := range p.Outcomes {
+		if len(o.Numbers) == 0 {
+			missing++
+		}
 		if rate := o.Numbers[tokensPerS]; rate > most && o.Client == "" {
 			most = rate
 			title = "Up to " + format.Rate(rate) + " output tokens/s, at " + p.Load(o.Load) + " " + p.Unit
 		}
+	}
+	if missing > 0 {
+		title += "; " + format.Many(missing, "load") + " not measured"
 	}
 	return title
 }

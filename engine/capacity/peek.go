@@ -70,8 +70,7 @@ func (s *Search) Peek(p Probe, peek Peek) Decision {
 	}
 	for j, o := range s.config.Objectives {
 		if peek.Ended && !slices.ContainsFunc(peek.Slices, func(t Slice) bool { return t.of(j).Requests > 0 }) {
-			return Decision{true, Edge, "No " + o.owner() + "request fell into the window: " +
-				"a longer trace or --window, or a shorter --warm-in, would tell."}
+			return Decision{true, Edge, noRequest(o.owner())}
 		}
 	}
 	few := ""
@@ -88,6 +87,12 @@ func (s *Search) Peek(p Probe, peek Peek) Decision {
 		return Decision{true, Edge, why + ", which is too little to be sure."}
 	}
 	return Decision{}
+}
+
+// noRequest says why a probe has no numbers of an owner's requests; "" is of all.
+func noRequest(owner string) string {
+	return "No " + owner + "request fell into the window: " +
+		"a longer trace or --window, or a shorter --warm-in, would tell."
 }
 
 // tooFew says which objective nobody can say to hold after so few requests; "" if there is none.

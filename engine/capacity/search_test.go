@@ -147,6 +147,9 @@ func TestSweepWithoutObjectives(t *testing.T) {
 		t.Errorf("before its end: %+v", d)
 	}
 	peek.Ended = true
+	if d := s.Peek(p, Peek{SliceS: 10, WindowS: 10, Ended: true}); !d.End || d.Why != noRequest("") {
+		t.Errorf("a trace that ended before the window: %+v", d)
+	}
 	d := s.Peek(p, peek)
 	o := Outcome{Probe: p, Slices: peek.Slices, SliceS: 10, Verdict: d.Verdict}
 	if !d.End || d.Verdict != "" || o.Validate(1, 0) != nil || o.Validate(1, 1) == nil {

@@ -57,7 +57,11 @@ func (s *Sweep) Peek(p Probe, peek Peek) Decision {
 		return Decision{}
 	}
 	if len(s.config.Objectives) == 0 {
-		return Decision{End: true, Why: "No objective was given."}
+		why := "No objective was given."
+		if !slices.ContainsFunc(peek.Slices, func(t Slice) bool { return t.Requests > 0 }) {
+			why = noRequest("")
+		}
+		return Decision{End: true, Why: why}
 	}
 	d := s.Search.Peek(p, peek)
 	if few := s.tooFew(peek); d.Verdict == Holds && few != "" {
