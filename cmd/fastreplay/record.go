@@ -137,7 +137,7 @@ func (o *recordOptions) auditCommand() *cobra.Command {
 	fewest := 5
 	c := &cobra.Command{
 		Use:   "audit TRACE",
-		Short: "Say what a stranger could learn of a trace, and take it away",
+		Short: "Say what a stranger could learn from a trace, and remove it",
 		Long: `Say what a stranger could learn of a trace: ids of blocks that few sessions share, rare lengths,
 the longest sessions, rare parameters. Each remedy is told with what it costs: the hits of an ideal cache before and
 after. With --output the remedies that are given are applied.`,
@@ -182,7 +182,7 @@ after. With --output the remedies that are given are applied.`,
 func (o *recordOptions) statusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "status HOST:PORT",
-		Short:   "Say how a recorder is that runs with --metrics-addr",
+		Short:   "Show how a running recorder is doing (needs its --metrics-addr)",
 		Example: "  fastreplay record status 127.0.0.1:9465",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {

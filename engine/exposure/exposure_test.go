@@ -290,7 +290,7 @@ func TestPage(t *testing.T) {
 	}
 	expect.Contains(t, text, fmt.Sprintf("%d ids, ", r.IDs))
 	expect.Contains(t, text, "--drop-rare 5 ")
-	expect.Contains(t, Look(owned(t), 3).Page(), "values      5 of owners and parameters, 3 of fewer than 3 sessions\n")
+	expect.Contains(t, Look(owned(t), 3).Page(), "values      5 of owners and parameters, 3 in fewer than 3 sessions\n")
 }
 
 // TestStrangeName: what a terminal would obey in the name of a session is shown, and a long one is cut.

@@ -18,17 +18,18 @@ func (r *Report) Page() string {
 	line := func(label, text string, args ...any) {
 		fmt.Fprintf(&b, "  %-11s %s\n", label, fmt.Sprintf(text, args...))
 	}
-	line("sessions", "%d in %s", r.Sessions, format.Many(r.Rows, "row"))
+	line("sessions", "%s in %s", format.Count(r.Sessions), format.Many(r.Rows, "row"))
 	if r.Nameless > 0 {
-		line("", "%d rows name none, and count as one each", r.Nameless)
+		line("", "%s without a session, each counted as one", format.Many(r.Nameless, "row"))
 	}
-	line("blocks", "%d ids, %s of one session only", r.IDs, percent(r.Alone, r.IDs))
+	line("blocks", "%s ids, %s of them in one session only", format.Count(r.IDs), percent(r.Alone, r.IDs))
 	if r.Least > 0 {
-		line("", "%d ids of 2 to %d sessions; the fewest that share one are %d", r.RareIDs, r.Fewest-1, r.Least)
+		line("", "%s ids in 2 to %d sessions; the rarest shared one is in %d", format.Count(r.RareIDs),
+			r.Fewest-1, r.Least)
 	}
-	line("lengths", "%s of prompts and %s of answers have one that fewer than %d", percent(r.RareInputs, r.Rows),
-		percent(r.RareOutputs, r.Rows), r.Fewest)
-	line("", "sessions have")
+	line("lengths", "%s of prompts and %s of answers have a length that", percent(r.RareInputs, r.Rows),
+		percent(r.RareOutputs, r.Rows))
+	line("", "fewer than %d sessions have", r.Fewest)
 	for i, job := range r.Longest {
 		label := ""
 		if i == 0 {
@@ -38,7 +39,8 @@ func (r *Report) Page() string {
 		line(label, "%s, %s, %s   %.80s", format.Many(job.Turns, "turn"), span, format.Many(job.Tokens, "token"),
 			format.Visible(job.Name))
 	}
-	line("values", "%d of owners and parameters, %d of fewer than %d sessions", r.Values, r.RareValues, r.Fewest)
+	line("values", "%s of owners and parameters, %s in fewer than %d sessions", format.Count(r.Values),
+		format.Count(r.RareValues), r.Fewest)
 	return b.String()
 }
 
