@@ -21,7 +21,8 @@ func HTML(w io.Writer, results []*Result) error {
 		said := chart.Finding{Lines: r.said(false)}
 		if i == 0 {
 			side := func(id Identity) string {
-				return id.Name + ", " + strings.Join(id.Dirs, ", ") + " (" + id.Verdict + ")"
+				names := append([]string{id.Name}, id.Dirs...) // a single run may have its directory's
+				return strings.Join(slices.Compact(names), ", ") + " (" + id.Verdict + ")"
 			}
 			d.Title = r.title("B")
 			d.Under = []string{pairing(r), "A: " + side(r.A), "B: " + side(r.B)}
