@@ -41,7 +41,11 @@ func (s *searching) probeAll(ctx context.Context) error {
 		began := time.Now()
 		w, settleS, err := s.window(p)
 		if err != nil && len(s.outcomes) > 0 { // an answer all the same
-			s.prober.Stop(fmt.Sprintf("The search ended before %v.", err))
+			what := "search"
+			if s.o.sweep {
+				what = "sweep"
+			}
+			s.prober.Stop(fmt.Sprintf("The %s ended before %v.", what, err))
 			if p.Confirm {
 				return nil
 			}
@@ -124,9 +128,9 @@ func (s *searching) window(p capacity.Probe) (w window, settleS float64, err err
 	warmS += settleS
 	if forS = min(forS, lasts-warmS); forS < 0.1 {
 		return w, 0, fmt.Errorf(
-			"probe %d at %s: the trace takes %s then, and the warm-in %s; give a longer trace, --repeat behind --, "+
+			"a probe at %s: the trace takes %s then, and the warm-in %s; give a longer trace, --repeat behind --, "+
 				"or a shorter --warm-in",
-			p.Number, s.load(p.Load), format.Span(lasts), format.Span(warmS))
+			s.load(p.Load), format.Span(lasts), format.Span(warmS))
 	}
 	w.FromNS = int64(warmS*1e3) * 1e6
 	w.ForNS = int64(forS*1e3) * 1e6

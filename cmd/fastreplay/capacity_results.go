@@ -326,7 +326,7 @@ func (s *searching) sentence(a capacity.Answer) string {
 	}
 	if a.HeldS > 0 {
 		text += "; held for " + format.Span(a.HeldS) + " at " + s.number(a.HeldAt, 3) +
-			", and nothing longer or more seldom was tried"
+			", and was not tried for longer"
 	}
 	return fmt.Sprintf("%s; %s, %s", text, format.Many(a.Probes, "probe"), format.Span(a.SpentS))
 }

@@ -90,8 +90,8 @@ func doubt(c *Outcome) (why string, warmer bool) {
 		took[i] /= max(1, came)
 	}
 	if backlogGrows(c.Slices) {
-		return "In the confirmation ever more requests were in flight, so for longer it may not hold; " +
-			"a larger --budget would tell.", false
+		return "Requests in flight grew all through the confirmation, so the load may not hold for longer; " +
+			"a larger --budget, or a longer trace, would tell.", false
 	}
 	for first := 2; first <= parts/2-2; first++ {
 		early, _ := stats.Moments(took[:first])

@@ -52,6 +52,8 @@ func (p *Page) Write(w io.Writer) error {
 	}
 	if p.Sweep {
 		found = p.headline()
+	} else if p.Answer.High == nil && p.Answer.HeldS > 0 { // a bound that says nothing without its time
+		found += ", held for " + format.Span(p.Answer.HeldS)
 	}
 	d := chart.Document{
 		Title:    found,
