@@ -381,8 +381,9 @@ func (m *matched) estimates() (all []estimate) {
 			needed := stats.SamplesFor(s.quantile)
 			says := m.effective(i/kindsOf, i)
 			if says < float64(needed) {
-				e = e.unknown("its values come in bursts, and say as much as %.0f of %s needed: %s requests would do, "+
-					"or 3 runs a side", says, format.Count(needed), format.Count(int64(float64(needed*good)/says)))
+				e = e.unknown("its values come in bursts, and say as much as %.0f independent ones, of %s needed: "+
+					"%s requests would do, or 3 runs a side",
+					says, format.Count(needed), format.Count(int64(float64(needed*good)/says)))
 			}
 		}
 		if !pair && m.paired {

@@ -25,6 +25,9 @@ func HTML(w io.Writer, results []*Result) error {
 				return strings.Join(slices.Compact(names), ", ") + " (" + id.Verdict + ")"
 			}
 			d.Title = r.title("B")
+			if len(results) == 1 && len(r.telling()) == 0 { // the title has it
+				said.Lines = slices.DeleteFunc(said.Lines, func(line string) bool { return line == r.unchanged() })
+			}
 			d.Under = []string{pairing(r), "A: " + side(r.A), "B: " + side(r.B)}
 		}
 		if len(results) == 1 {
@@ -60,10 +63,14 @@ func HTML(w io.Writer, results []*Result) error {
 			t.Title = part.Owner + ", " + format.Many(part.Requests, "request")
 			changes.Tables = append(changes.Tables, t)
 		}
-		d.Sections = append(d.Sections, chart.Section{
-			Title:    title,
-			Findings: []chart.Finding{said},
-		}, changes, chart.Section{
+		first := chart.Section{Title: title}
+		if len(said.Lines) > 0 {
+			first.Findings = []chart.Finding{said}
+		}
+		if title != "" || len(first.Findings) > 0 {
+			d.Sections = append(d.Sections, first)
+		}
+		d.Sections = append(d.Sections, changes, chart.Section{
 			Title:  "All metrics",
 			Folded: true,
 			Tables: []chart.Table{metricTable(r.Metrics)},
@@ -145,6 +152,7 @@ func metricTable(shown []Metric) chart.Table {
 	for _, m := range shown {
 		row := chart.Texts(append(append([]string{Label(m.Name)}, m.cells()...), m.Verdict)...)
 		last := len(row) - 1
+		row[last-2].Text = strings.ReplaceAll(row[last-2].Text, ", ", ",\u00a0") // an interval stays on one line
 		row[last].Hint = m.Sentence
 		if m.changed() {
 			row[last].Mark = grades()[m.Verdict]
