@@ -176,6 +176,9 @@ func (s *spec) metric(e estimate, a, b float64) Metric {
 	if finite(e.reach) {
 		m.Low = new(s.changeOf(e.distance - e.reach))
 		m.High = new(s.changeOf(e.distance + e.reach))
+		if s.unit == "share" { // which is from 0 to 1
+			m.Low, m.High = new(max(-1, *m.Low)), new(min(1, *m.High))
+		}
 	}
 	if finite(e.floor) {
 		m.Floor = new(s.changeOf(e.floor))

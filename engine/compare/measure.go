@@ -250,7 +250,7 @@ func (m *matched) rate(of *sample, s spec, g *groups, without int8) float64 {
 	sum, later := 0.0, false
 	for _, r := range of.rows {
 		out := r.doneS > from && r.doneS <= to
-		later = later || r.ok && r.doneS >= lasted
+		later = later || r.ok && (r.doneS >= lasted || math.IsNaN(r.doneS)) // a trace's record has no ends
 		if over, _ := s.count(r); r.ok && !out && r.doneS < lasted && finite(over) {
 			sum += over
 		}
