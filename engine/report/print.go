@@ -234,6 +234,12 @@ func shown(key string, value any) string {
 			return format.Fixed(f, 0)
 		}
 		return format.Number(f, 4)
+	case []any: // the ends of an interval
+		var all []string
+		for _, each := range v {
+			all = append(all, shown(key, each))
+		}
+		return "[" + strings.Join(all, ", ") + "]"
 	}
 	return fmt.Sprint(value)
 }
