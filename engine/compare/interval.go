@@ -239,19 +239,18 @@ func (m *matched) cuts() (all []cut) {
 // further to the length of the run, and so few sections tell its growth badly, so that of a percentile is always
 // somewhat wider. wander is how much the pairs of the latency wander.
 func within(s *spec, at int, whole [2][]float64, cuts []cut, wander, spanS float64) estimate {
-	// of the change of a number
+	distance := func(sides [2][]float64, at int) float64 {
+		return s.scale(sides[1][at]) - s.scale(sides[0][at])
+	}
 	jackknifed := func(c cut, at int) (pseudo []float64, variance float64) {
-		distance := func(sides [2][]float64) float64 {
-			return s.scale(sides[1][at]) - s.scale(sides[0][at])
-		}
 		var without []float64
 		for _, sides := range c.without {
-			without = append(without, distance(sides))
+			without = append(without, distance(sides, at))
 		}
-		return jackknife(distance(whole), without, c.groups.sizes)
+		return jackknife(distance(whole, at), without, c.groups.sizes)
 	}
 	e := estimate{
-		distance: s.scale(whole[1][at]) - s.scale(whole[0][at]),
+		distance: distance(whole, at),
 		floor:    math.NaN(),
 	}
 	growth := 1.0
