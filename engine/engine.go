@@ -59,6 +59,7 @@ func New(cfg Config, work *workload.Work, runID string, ideal workload.IdealHits
 	}
 	r.ahead = aheadBuilder{work: work, clock: r.clock, needed: r.needsBytes}
 	r.pacer = newPacer(work.Plan, r.clock, &r.stop, r.send)
+	r.pacer.prefetch = r.prefetch
 	r.pacer.prepared = r.prepared
 	if r.cfg.OnSenderDeath == nil {
 		r.cfg.OnSenderDeath = func(string) {}

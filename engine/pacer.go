@@ -19,9 +19,11 @@ type pacer struct {
 	clock *sched.Monotonic
 	stop  *atomic.Bool // if set, nothing more is released
 	// sends request i now, on the calling thread, or lets another one send it soon
-	send  func(i int32, plannedNS int64)
-	next  atomic.Int64 // without a queue: requests before this one belong to some thread
-	queue *queue       // nil = none
+	send func(i int32, plannedNS int64)
+	// brings what send needs of request i near the processor
+	prefetch func(i int32) int64
+	next     atomic.Int64 // without a queue: requests before this one belong to some thread
+	queue    *queue       // nil = none
 	// called when all that prepares has ended; nothing is in flight then, and nothing leaves before it returns
 	prepared func()
 
@@ -39,6 +41,7 @@ func newPacer(
 		clock:    clock,
 		stop:     stop,
 		send:     send,
+		prefetch: func(int32) int64 { return 0 },
 		prepared: func() {},
 	}
 	if !plan.ByClock() {
@@ -71,6 +74,9 @@ func (p *pacer) run(w *sched.Waiter) (left []int32, over bool) {
 	}
 	at := p.plan.ReleaseNS
 	for i := p.next.Add(1) - 1; i < int64(len(at)); i = p.next.Add(1) - 1 {
+		if w.Sleep(at[i]) {
+			p.prefetch(int32(i))
+		}
 		if w.Wait(at[i]) {
 			p.send(int32(i), at[i])
 		} else {

@@ -76,6 +76,14 @@ func (p *pool) takeIdle() *conn {
 	}
 }
 
+// nextIdle returns the connection that takeIdle would return now; nil if there is none.
+func (p *pool) nextIdle() *conn {
+	if id, ok := p.idle.first(); ok {
+		return p.table[id].Load()
+	}
+	return nil
+}
+
 // returnIdle gives back a connection that was taken and is still idle.
 func (p *pool) returnIdle(c *conn) {
 	p.idle.add(c.id)
@@ -229,6 +237,16 @@ func (s *idSet) pop() (id uint32, ok bool) {
 				s.count.Add(-1)
 				return uint32(w*64 + bits.TrailingZeros64(old)), true
 			}
+		}
+	}
+	return 0, false
+}
+
+// first returns an id that pop would return now.
+func (s *idSet) first() (id uint32, ok bool) {
+	for w := range s.words {
+		if word := s.words[w].Load(); word != 0 {
+			return uint32(w*64 + bits.TrailingZeros64(word)), true
 		}
 	}
 	return 0, false

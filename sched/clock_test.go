@@ -53,6 +53,18 @@ func TestWaitIsNeverEarly(t *testing.T) {
 	}
 }
 
+func TestSleepLeavesNoMoreThanTheSpin(t *testing.T) {
+	const spin = 300 * time.Microsecond
+	c := NewMonotonic()
+	w := NewWaiter(c, spin, new(atomic.Bool))
+	for range 10 {
+		deadline := c.Now() + int64(2*time.Millisecond)
+		if !w.Sleep(deadline) || deadline-c.Now() > int64(spin) {
+			t.Fatalf("%d ns before the deadline it slept no more", deadline-c.Now())
+		}
+	}
+}
+
 func TestWaitGivesUpWhenStopped(t *testing.T) {
 	var stop atomic.Bool
 	w := NewWaiter(NewMonotonic(), AutoSpin, &stop)

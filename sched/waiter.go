@@ -46,6 +46,19 @@ func NewLoneWaiter(clock *Monotonic, spin time.Duration, stop *atomic.Bool) *Wai
 //
 //go:nosplit
 func (w *Waiter) Wait(deadlineNS int64) bool {
+	if !w.Sleep(deadlineNS) {
+		return false
+	}
+	for w.clock.Now() < deadlineNS {
+	}
+	return true
+}
+
+// Sleep is the first part of Wait: it returns true when only the time is left during which Wait spins, and false if
+// the stop flag was set before.
+//
+//go:nosplit
+func (w *Waiter) Sleep(deadlineNS int64) bool {
 	for {
 		if w.stop.Load() {
 			return false
@@ -53,13 +66,10 @@ func (w *Waiter) Wait(deadlineNS int64) bool {
 		now := w.clock.Now()
 		left := deadlineNS - now - w.spin.ns
 		if left <= 0 {
-			break
+			return true
 		}
 		w.sleep(now + min(left, longestSleep))
 	}
-	for w.clock.Now() < deadlineNS {
-	}
-	return true
 }
 
 // sleep sleeps until wakeNS, and notes how late the sleep ended.
