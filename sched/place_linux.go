@@ -56,8 +56,18 @@ func place(mode Realtime, priority uint32) (Placement, error) {
 			)
 		}
 	}
-	p.ShortSlice = setAttr(unix.SchedAttr{Policy: unix.SCHED_NORMAL, Runtime: shortSliceNS}) == nil
+	p.ShortSlice = shortenSlice() == nil
 	return p, nil
+}
+
+// shortenSlice leaves the thread's nice value as it is: to lower it needs CAP_SYS_NICE, and a program that was started
+// with a high priority is to keep it.
+func shortenSlice() error {
+	raw, err := unix.Getpriority(unix.PRIO_PROCESS, 0) // of this thread, in the system call's own form: 20 - nice
+	if err != nil {
+		return err
+	}
+	return setAttr(unix.SchedAttr{Policy: unix.SCHED_NORMAL, Runtime: shortSliceNS, Nice: int32(20 - raw)})
 }
 
 // setAttr applies attr to the calling thread. Threads it starts do not inherit the placement.

@@ -21,6 +21,24 @@ func TestPlaceReaderAsksForItsThreadAlone(t *testing.T) {
 	expect.Equal(t, niceAfter(t, runtime.LockOSThread), ordinary, "another thread: nice")
 }
 
+// TestShortSliceKeepsTheNiceValue: a program that nice(1) has started keeps what it was given.
+func TestShortSliceKeepsTheNiceValue(t *testing.T) {
+	ordinary := niceAfter(t, runtime.LockOSThread)
+	if ordinary == 19 {
+		t.Skip("this process has the lowest priority already")
+	}
+	var p Placement
+	got := niceAfter(t, func() {
+		runtime.LockOSThread()
+		expect.Equal(t, unix.Setpriority(unix.PRIO_PROCESS, 0, ordinary+1), nil)
+		p, _ = Place(RealtimeOff)
+	})
+	expect.Equal(t, got, ordinary+1, "nice with %+v", p)
+	var without Placement
+	niceAfter(t, func() { without, _ = Place(RealtimeOff) })
+	expect.Equal(t, p, without, "placement")
+}
+
 // niceAfter is the nice value of a thread after place, which locks it. The thread ends.
 func niceAfter(t *testing.T, place func()) int {
 	t.Helper()
