@@ -168,12 +168,13 @@ func (r *reply) decode(req *fasthttp.Request, model []byte) error {
 			return err
 		}
 	}
-	h := newPromptHasher(r.cfg, r.lease.keys)
-	d := decoder{
+	h, d := &r.c.hasher, &r.c.decoder
+	*h = newPromptHasher(r.cfg, r.lease.keys)
+	*d = decoder{
 		cfg:   r.cfg,
 		proto: r.proto,
 		p:     &r.p,
-		hash:  &h,
+		hash:  h,
 		model: model,
 	}
 	if r.proto.conversation {

@@ -34,6 +34,10 @@ type conn struct {
 	done   chan struct{} // one message for each reply's end
 	wake   chan struct{} // the client is gone, for drive
 
+	// Memory for reading a request's body.
+	decoder decoder
+	hasher  promptHasher
+
 	blocking bool // writes may block: TLS, or no TCP
 	over     bool // no more requests: set before done
 

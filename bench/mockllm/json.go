@@ -3,6 +3,7 @@ package mockllm
 import (
 	"cmp"
 	"encoding/json"
+	"unsafe"
 
 	"github.com/bytedance/sonic"
 )
@@ -18,8 +19,9 @@ func given(value rawJSON) bool { return value != nil && string(value) != "null" 
 var jsonReader = sonic.Config{CaseSensitive: true, ValidateString: true}.Froze()
 
 // readJSON reads a value; what it has no place for must be JSON nevertheless. The error has the words of encoding/json.
+// Strings of the value alias text, whose memory is used again for the next request. sonic's Unmarshal would copy it.
 func readJSON(text []byte, to any) error {
-	if err := jsonReader.Unmarshal(text, to); err != nil {
+	if err := jsonReader.UnmarshalFromString(unsafe.String(unsafe.SliceData(text), len(text)), to); err != nil {
 		return badRequest("body: %v", cmp.Or(json.Unmarshal(text, to), err))
 	}
 	return nil

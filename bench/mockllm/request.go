@@ -120,6 +120,7 @@ type decoder struct {
 	proto  *protocol
 	p      *params
 	hash   *promptHasher
+	body   requestBody
 	model  []byte // that the path names
 	jitter int    // tokens that the chat template adds before its tail
 }
@@ -127,12 +128,12 @@ type decoder struct {
 // decode reads a whole body. The params' echo aliases it.
 func (d *decoder) decode(body []byte) error {
 	*d.p = params{maxTokens: -1, minTokens: -1, stream: d.proto.streams}
-	var b requestBody
-	if err := readJSON(body, &b); err != nil {
+	b := &d.body
+	if err := readJSON(body, b); err != nil {
 		return err
 	}
 	d.p.model = cmp.Or(string(d.model), strings.Clone(b.Model)) // else it would keep the body
-	if err := d.proto.read(d, &b); err != nil {
+	if err := d.proto.read(d, b); err != nil {
 		return err
 	}
 	if !d.p.hasPrompt {

@@ -68,52 +68,50 @@ const MaxTokens = 1 << 24
 const maxBigEventBytes = 256 << 20
 
 // arguments lists all faults with their arguments.
-func arguments() []argument {
-	tokens := func(k Kind) argument {
-		return argument{
-			kind:    k,
-			n:       1,
-			max:     MaxTokens,
-			atToken: true,
-		}
-	}
-	return []argument{
-		{kind: Status, n: 500, min: 200, max: 599},
-		{kind: ResetBefore, none: true},
-		tokens(ResetAfter),
-		{kind: CloseBefore, none: true},
-		tokens(Truncate),
-		tokens(Stall),
-		{kind: SlowBytes, duration: true, d: time.Millisecond},
-		{kind: Split, n: 3, min: 2, max: 1 << 10},
-		tokens(BadJSON),
-		tokens(BadChunk),
-		{kind: BadStatus, none: true},
-		tokens(ErrorEvent),
-		{kind: IdleClose, duration: true},
-		{kind: NoFinish, none: true},
-		{kind: NoUsage, none: true},
-		{kind: Short, n: 1, min: 1, max: MaxTokens},
-		{kind: BigEvent, n: 1 << 20, max: maxBigEventBytes},
-		{kind: Interim, n: 103, min: 100, max: 199},
-		{kind: WrongID, n: 1, max: MaxTokens},
-		{kind: NoLength, none: true},
+var arguments = []argument{
+	{kind: Status, n: 500, min: 200, max: 599},
+	{kind: ResetBefore, none: true},
+	afterTokens(ResetAfter),
+	{kind: CloseBefore, none: true},
+	afterTokens(Truncate),
+	afterTokens(Stall),
+	{kind: SlowBytes, duration: true, d: time.Millisecond},
+	{kind: Split, n: 3, min: 2, max: 1 << 10},
+	afterTokens(BadJSON),
+	afterTokens(BadChunk),
+	{kind: BadStatus, none: true},
+	afterTokens(ErrorEvent),
+	{kind: IdleClose, duration: true},
+	{kind: NoFinish, none: true},
+	{kind: NoUsage, none: true},
+	{kind: Short, n: 1, min: 1, max: MaxTokens},
+	{kind: BigEvent, n: 1 << 20, max: maxBigEventBytes},
+	{kind: Interim, n: 103, min: 100, max: 199},
+	{kind: WrongID, n: 1, max: MaxTokens},
+	{kind: NoLength, none: true},
+}
+
+func afterTokens(k Kind) argument {
+	return argument{
+		kind:    k,
+		n:       1,
+		max:     MaxTokens,
+		atToken: true,
 	}
 }
 
 func find(kind Kind) (argument, bool) {
-	all := arguments()
-	i := slices.IndexFunc(all, func(a argument) bool { return a.kind == kind })
+	i := slices.IndexFunc(arguments, func(a argument) bool { return a.kind == kind })
 	if i < 0 {
 		return argument{}, false
 	}
-	return all[i], true
+	return arguments[i], true
 }
 
 // Names lists the faults with the kind of their arguments, for a help text.
 func Names() []string {
 	var names []string
-	for _, a := range arguments() {
+	for _, a := range arguments {
 		name := string(a.kind)
 		switch {
 		case a.none:
