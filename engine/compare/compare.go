@@ -115,9 +115,6 @@ func (m *matched) metrics(r *Result, record bool) (all []Metric) {
 			of = i - kindsOf + 1
 		}
 		e := estimates[i]
-		if s.all && record {
-			e.distance = math.NaN()
-		}
 		late := false
 		for side := range moved {
 			most := moved[side][strings.Replace(specs()[of].name, "_planned", "", 1)]
@@ -132,7 +129,11 @@ func (m *matched) metrics(r *Result, record bool) (all []Metric) {
 			}
 			late = true
 		}
-		metric := s.metric(e, s.mean(m.sides[0], i), s.mean(m.sides[1], i))
+		b := s.mean(m.sides[1], i)
+		metric := s.metric(e, s.mean(m.sides[0], i), b)
+		if s.all && record && finite(b) { // what failed that day is not known
+			metric = Metric{Name: s.name, Unit: s.unit, Main: s.main, B: &b}
+		}
 		metric.Client = late
 		metric.judge(s, r)
 		all = append(all, metric)

@@ -603,6 +603,10 @@ func TestRecorded(t *testing.T) {
 			t.Errorf("%+v", m)
 		}
 	}
+	// nothing is known of what failed that day
+	if m := find(t, r, "error_rate"); m.A != nil || m.B == nil || *m.B != 0 || strings.Contains(m.Sentence, "0 %") {
+		t.Errorf("%+v", m)
+	}
 	if r.Requests != 300 || r.Scope != ScopePair || r.A.Verdict != "RECORDED" || r.A.Name != "the record in day.jsonl" || !r.Paired {
 		t.Errorf("%d requests, %+v", r.Requests, r.A)
 	}

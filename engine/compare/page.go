@@ -101,18 +101,43 @@ func (r *Result) title(name string) string {
 	return name + " is " + strings.Join(verdicts, "; ")
 }
 
-// unchanged says how little is known to have changed if no change is sure.
+// unchanged says how large a change the noise may hide if none is sure: in the number that is known best, and in that
+// which is known worst.
 func (r *Result) unchanged() string {
-	shown, open := r.bySize(), 0
-	for _, m := range shown {
-		if m.Verdict != Same {
-			open++
+	shown := r.bySize()
+	open, unknown := 0, 0
+	var least, most *Metric
+	hidden := func(m *Metric) float64 { return max(-*m.Low, *m.High) }
+	for i := range shown {
+		m := &shown[i]
+		switch {
+		case m.Verdict == Same:
+			continue
+		case m.Low == nil:
+			unknown++
+		case least == nil:
+			least, most = m, m
+		case hidden(m) < hidden(least):
+			least = m
+		case hidden(m) > hidden(most):
+			most = m
+		}
+		open++
+	}
+	words := "no change is sure"
+	switch {
+	case open == 0:
+		return "all numbers are the same, within their margins"
+	case least != nil:
+		words += "; noise may hide one of up to " + least.amount(hidden(least), false) + " (" + Label(least.Name) + ")"
+		if most != least {
+			words += " or even " + most.amount(hidden(most), false) + " (" + Label(most.Name) + ")"
 		}
 	}
-	if open == 0 {
-		return "all numbers are the same, within their margins"
+	if unknown > 0 {
+		words += fmt.Sprintf("; nothing is known of %d of %d numbers", unknown, len(shown))
 	}
-	return fmt.Sprintf("no change is sure, and %d of %d numbers may have changed", open, len(shown))
+	return words
 }
 
 // bySize are the main metrics: first those that changed, the largest change first, then those that did not, and at

@@ -84,7 +84,7 @@ func Print(w io.Writer, r *Result, o PrintOptions) error {
 const mostShown = 4
 
 // shown reports whether a metric is on one screen.
-func (m *Metric) shown() bool { return m.Main && (m.Change != nil || m.A != nil) }
+func (m *Metric) shown() bool { return m.Main && (m.Change != nil || m.B != nil) }
 
 // row is a metric's line of a table.
 func (m *Metric) row(label string, columns []int, coloured bool) string {

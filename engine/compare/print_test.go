@@ -107,17 +107,27 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
-// TestNothingChanged: only what is the same within a margin is said to be the same.
+// TestNothingChanged: only what is the same within a margin is said to be the same. Of all else it is said how large a
+// change may hide, and never more or less than the intervals have.
 func TestNothingChanged(t *testing.T) {
-	for _, want := range []struct{ verdict, says string }{
-		{Same, "- all numbers are the same, within their margins"},
-		{Unclear, "- no change is sure, and 1 of 1 numbers may have changed"},
-		{Unknown, "- no change is sure, and 1 of 1 numbers may have changed"},
+	of := func(name, verdict string, low, high float64) Metric {
+		return metric(name, "ms", 1, 1, 0, low, high, 0.1, verdict)
+	}
+	without := of("e2e.p99", Unknown, 0, 0)
+	without.Low, without.High = nil, nil
+	near, far := of("ttft.p50", Unclear, -0.1, 0.02), of("ttft.p99", Unknown, -0.2, 0.45)
+	same := of("tpot.p50", Same, -0.001, 0.001)
+	for says, all := range map[string][]Metric{
+		"- all numbers are the same, within their margins":                                               {same},
+		"- no change is sure; noise may hide one of up to 10.0 % (TTFT p50)":                             {same, near},
+		"- no change is sure; noise may hide one of up to 10.0 % (TTFT p50) or even 45.0 % (TTFT p99)":   {far, same, near},
+		"- no change is sure; noise may hide one of up to 45.0 % (TTFT p99); nothing is known of 1 of 2": {far, without},
+		"- no change is sure; nothing is known of 1 of 2 numbers":                                        {without, same},
 	} {
-		r := &Result{Paired: true, Metrics: []Metric{metric("ttft.p50", "ms", 1, 1, 0, -0.1, 0.1, 0.1, want.verdict)}}
+		r := &Result{Paired: true, Metrics: all}
 		var out bytes.Buffer
-		must.Do(t, Print(&out, r, PrintOptions{Width: 80}))
-		expect.Contains(t, out.String(), want.says, out.String())
+		must.Do(t, Print(&out, r, PrintOptions{Width: 200}))
+		expect.Contains(t, out.String(), says, out.String())
 	}
 }
 
