@@ -22,6 +22,15 @@ type bySection struct {
 	inFlight, prompt, output [stats.MostSections]float64 // sums
 	requests, ok             [stats.MostSections]float64
 	latencies                [numTimed][stats.MostSections][]int64
+	cuts                     []int64 // the first instants of parts but the first
+}
+
+// instantS is when a part of the run is over, by its number from 0 and that share of it, in s from the start. The part
+// is neither the first nor the last.
+func (b *bySection) instantS(part float64) float64 {
+	k := int(part)
+	from := float64(b.cuts[k-1])
+	return (from + (part-float64(k))*(float64(b.cuts[k])-from)) / 1e9
 }
 
 // trends are those of a run of at least five ok requests a section.
@@ -73,9 +82,13 @@ func (c *Collector) trends(s *metrics.Summary) (out []metrics.Trend) {
 			Last:     quarter(medians, nil, true),
 			Load:     load,
 		}
+		step, before, after := stats.Step(medians)
+		if step > 0 {
+			t.First, t.Last, t.StepS = before, after, by.instantS(step)
+		}
 		moved := math.Abs(t.Last - t.First)
 		if slices.Min(medians) > 0 && moved > leastTrend*t.First && moved*1e6 > float64(latencies[l].ToleratedNS) &&
-			math.Abs(stats.TrendT(medians)) > trendT {
+			(step > 0 || math.Abs(stats.TrendT(medians)) > trendT) {
 			rose = rose || t.Last > t.First
 			out = append(out, t)
 		}
@@ -112,7 +125,7 @@ func quarter(values, weights []float64, last bool) float64 {
 // bySection returns that and for how long requests of each section were planned, in ns.
 func (t *timings) bySection() (by *bySection, spans []float64) {
 	by = new(bySection)
-	cuts := t.sectionsOf()
+	by.cuts = t.sectionsOf()
 	var ends []int64
 	var sent []*timing
 	t.each(func(k *timing) {
@@ -129,7 +142,7 @@ func (t *timings) bySection() (by *bySection, spans []float64) {
 		for ended < len(ends) && ends[ended] <= k.atNS {
 			ended++
 		}
-		j := sectionAt(cuts, k.atNS)
+		j := sectionAt(by.cuts, k.atNS)
 		by.requests[j]++
 		by.inFlight[j] += float64(i + 1 - ended)
 		if k.plannedNS != record.None && i > 0 && sent[i-1].plannedNS != record.None {

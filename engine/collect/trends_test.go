@@ -1,6 +1,7 @@
 package collect
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -53,13 +54,17 @@ func TestTrends(t *testing.T) {
 	}
 }
 
-// TestNoTrends: of servers whose latencies only vary, almost no run has a trend. FASTREPLAY_WORLDS is how many runs of
-// each world; 4 otherwise.
-func TestNoTrends(t *testing.T) {
-	seeds := 4
-	if text := os.Getenv("FASTREPLAY_WORLDS"); text != "" {
-		seeds, _ = strconv.Atoi(text)
+// worldSeeds is how many runs of each world are judged: FASTREPLAY_WORLDS, 4 otherwise.
+func worldSeeds() int {
+	if seeds, err := strconv.Atoi(os.Getenv("FASTREPLAY_WORLDS")); err == nil {
+		return seeds
 	}
+	return 4
+}
+
+// TestNoTrends: of servers whose latencies only vary, almost no run has a trend.
+func TestNoTrends(t *testing.T) {
+	seeds := worldSeeds()
 	for _, name := range []string{"independent", "pareto", "outliers", "failures", "turns-4", "queue-50", "queue-70",
 		"queue-90", "correlated-1", "stalls"} {
 		found := map[string]int{}
@@ -75,6 +80,81 @@ func TestNoTrends(t *testing.T) {
 			}
 		}
 		t.Log(name, found)
+	}
+}
+
+// TestNoSteps: where a server drifts, waves, walks, queues or pauses, almost no run has a step. Warm-ups, neighbours, and
+// servers that grow or start again have steps of their own.
+func TestNoSteps(t *testing.T) {
+	seeds := worldSeeds()
+	all := worlds.Worlds()
+	quiet := func(name string, effects ...worlds.Effect) {
+		all = append(all, worlds.World{Name: name, Noise: append([]worlds.Effect{worlds.LogNormal(0.1)}, effects...)})
+	}
+	quiet("ramp", worlds.Drift(3))
+	quiet("fast leak", worlds.Leak(0.5))
+	quiet("deep wave", worlds.Wave(0.5, 0.5))
+	quiet("deep walk", worlds.Walk(0.3))
+	quiet("deep and slow", worlds.Correlated(0.2, 0.3))
+	quiet("for a third", worlds.Step(1.0/3, 1.5), worlds.Step(2.0/3, 1/1.5))
+	all = append(all, worlds.World{Name: "overload", Slots: 4, Busy: 1.2, Noise: []worlds.Effect{worlds.LogNormal(0.3)}})
+	for _, w := range all {
+		if slices.Contains([]string{"step", "warm-up", "warm-cache", "autoscaler", "restart", "neighbour"}, w.Name) ||
+			!strings.HasPrefix(w.Name, os.Getenv("FASTREPLAY_WORLD")) {
+			continue
+		}
+		found := map[string]int{}
+		for seed := range uint64(seeds) {
+			for _, n := range []int{300, 2000} {
+				for _, trend := range summaryOf(recordsOf(w.Run(seed, 1, n, 1))).Trends {
+					if trend.StepS > 0 {
+						found[fmt.Sprint(trend.Quantity, " of ", n)]++
+					}
+				}
+			}
+		}
+		for quantity, n := range found {
+			if low, _ := (worlds.Share{Hits: n, Of: seeds}).Wilson(); low > 0.01 || seeds == 4 {
+				t.Errorf("%s: %d of %d runs have a step of %s", w.Name, n, seeds, quantity)
+			}
+		}
+		t.Log(w.Name, found)
+	}
+}
+
+// TestSteps: a server that becomes slower, or faster, at once and stays so is told of, with when and by how much.
+func TestSteps(t *testing.T) {
+	seeds := worldSeeds()
+	for _, c := range []struct {
+		from, factor float64
+		busy         float64 // of a queue; 0 is none
+		n            int
+	}{{0.5, 1.3, 0, 2000}, {0.25, 1.2, 0, 2000}, {0.78, 1.3, 0, 2000}, {0.5, 0.75, 0, 2000}, {0.5, 1.5, 0, 300}, {0.5, 1.3, 0.3, 2000}} {
+		var found worlds.Share
+		w := worlds.World{Noise: []worlds.Effect{worlds.LogNormal(0.1), worlds.Step(c.from, c.factor)}}
+		if c.busy > 0 {
+			w.Slots, w.Busy = 4, c.busy
+		}
+		for seed := range uint64(seeds) {
+			run := w.Run(seed, 1, c.n, 1)
+			s := summaryOf(recordsOf(run))
+			i := slices.Index(trendsOf(s), "tpot")
+			found.Add(i >= 0 && s.Trends[i].StepS > 0)
+			if i < 0 || s.Trends[i].StepS == 0 {
+				continue
+			}
+			got := &s.Trends[i]
+			at, lasts := run[int(c.from*float64(c.n))].At, run[c.n-1].At
+			if math.Abs(got.StepS-at) > 0.06*lasts || math.Abs(got.Last/got.First/c.factor-1) > 0.05 {
+				t.Errorf("%+v, seed %d: %+v, want %.1f s", c, seed, got, at)
+			}
+			if words := got.Words(); !strings.Contains(words, " at about ") || !strings.Contains(words, " of the run and stayed so, from ") {
+				t.Error(words)
+			}
+		}
+		if t.Logf("%+v: found %s", c, found); found.Hits*10 < found.Of*9 {
+			t.Errorf("%+v: found %s", c, found)
+		}
 	}
 }
 

@@ -15,8 +15,10 @@ import (
 // requests in flight. Of quantities that only chance moves, 1 in 1,000 has a trend.
 type Trend struct {
 	Quantity string  `json:"quantity"` // ttft, tpot or e2e: the median in ms; or in_flight: the mean of requests
-	First    float64 `json:"first"`    // in the first quarter of the requests
-	Last     float64 `json:"last"`     // in the last quarter of the requests
+	First    float64 `json:"first"`    // in the first quarter of the requests, or before a step
+	Last     float64 `json:"last"`     // in the last quarter of the requests, or behind a step
+	// about when it stepped from one level to another and stayed, in s from the start; absent if it went gradually
+	StepS float64 `json:"step_s,omitempty"`
 	// what else changed by over 10 % from the first quarter to the last, as a share: requests_per_s as planned, or
 	// prompt_tokens or output_tokens of a request; empty if the load was steady
 	Load map[string]float64 `json:"load"`
@@ -41,7 +43,11 @@ func (t *Trend) Short() string {
 	if of := FindLatency(t.Quantity); of >= 0 {
 		label = latencies[of].Label
 	}
-	return label + way + size(t.Last/t.First)
+	words := label + way + size(t.Last/t.First)
+	if t.StepS > 0 {
+		words += " at about " + format.Span(t.StepS)
+	}
+	return words
 }
 
 // size says by how much a ratio is not 1: as a factor if that is 2 or more, since nobody reads 34442 %.
@@ -55,13 +61,20 @@ func size(ratio float64) string {
 // Words says more of it, and what of the load may be the cause.
 func (t *Trend) Words() string {
 	words := t.Short()
-	if t.Quantity == InFlightTrend {
-		words = "requests " + words + ", all the time and on average from the first quarter of the run to the last"
-	} else {
-		words += " over the run, from " + format.Duration(t.First*1e6, 3) + " in its first quarter to " +
-			format.Duration(t.Last*1e6, 3) + " in its last"
+	depend := "; percentiles depend on how long the run is"
+	between := func(from, to string) string {
+		return from + format.Duration(t.First*1e6, 3) + to + format.Duration(t.Last*1e6, 3)
 	}
-	words += "; percentiles depend on how long the run is"
+	switch {
+	case t.Quantity == InFlightTrend:
+		words = "requests " + words + ", all the time and on average from the first quarter of the run to the last"
+	case t.StepS > 0:
+		words += between(" of the run and stayed so, from ", " before to ") + " behind it"
+		depend = "; percentiles mix both"
+	default:
+		words += between(" over the run, from ", " in its first quarter to ") + " in its last"
+	}
+	words += depend
 	var load []string
 	for _, key := range slices.Sorted(maps.Keys(t.Load)) {
 		name := strings.ReplaceAll(strings.ReplaceAll(key, "_per_s", "/s"), "_", " ")

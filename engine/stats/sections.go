@@ -291,6 +291,41 @@ func TrendT(values []float64) float64 {
 	return slope / math.Sqrt(noise)
 }
 
+// What a step is.
+const (
+	leastBeside = 4 // values, a fifth of a run, on each side
+	// apart is the part of a step that has no value of either side in it: what drifts, waves or walks has some
+	// there. Of random walks of 8 to 30 % within a run, 0 to 0.3 % have a step.
+	apart = 0.65
+)
+
+// Step is where a series goes to another level and stays, with the means of both: the place of a value, from 0, and the
+// part of it that is still on the first level. It is 0 if there is no step.
+func Step(values []float64) (at, before, after float64) {
+	widest := 0.0
+	place := 0
+	for k := leastBeside; k < len(values)-leastBeside; k++ { // value k may have something of both
+		first := values[:k]
+		last := values[k+1:]
+		between := max(slices.Min(last)-slices.Max(first), slices.Min(first)-slices.Max(last))
+		if between > widest {
+			widest = between
+			place = k
+		}
+	}
+	if place == 0 {
+		return 0, 0, 0
+	}
+	before, _ = Moments(values[:place])
+	after, _ = Moments(values[place+1:])
+	stays := func(side []float64) bool { return slices.Max(side)-slices.Min(side) < widest }
+	if widest < apart*math.Abs(after-before) || !stays(values[:place]) || !stays(values[place+1:]) {
+		return 0, 0, 0
+	}
+	still := (after - values[place]) / (after - before)
+	return float64(place) + max(0, min(1, still)), before, after
+}
+
 // StepsT is Student's t of the mean step from a value to the next. A random walk without a drift has independent
 // steps.
 func StepsT(values []float64) float64 {

@@ -313,3 +313,42 @@ func lgamma(x float64) float64 {
 	v, _ := math.Lgamma(x)
 	return v
 }
+
+// TestStep by hand: a step needs a fifth of the values on each side, and a gap of half of it between them.
+func TestStep(t *testing.T) {
+	series := func(of func(i int) float64) (all []float64) {
+		for i := range MostSections {
+			all = append(all, of(i))
+		}
+		return all
+	}
+	level := func(from int, rest float64) []float64 {
+		return series(func(i int) float64 {
+			switch {
+			case i < from:
+				return 1 + 0.01*float64(i%2)
+			case i == from:
+				return 1 + rest
+			}
+			return 2 + 0.01*float64(i%2)
+		})
+	}
+	for name, c := range map[string]struct {
+		values []float64
+		at     float64
+	}{
+		"in the middle":          {level(10, 0.75), 10.25},
+		"fifth value":            {level(4, 0), 5},
+		"too early":              {level(2, 0), 0},
+		"too late":               {level(18, 0), 0},
+		"a line":                 {series(func(i int) float64 { return float64(i) }), 0},
+		"all equal":              {series(func(int) float64 { return 1 }), 0},
+		"there and back":         {series(func(i int) float64 { return float64(i / 7 % 2) }), 0},
+		"as wide as its half is": {series(func(i int) float64 { return float64(i/10) + 0.6*float64(i%2) }), 0},
+	} {
+		at, before, after := Step(c.values)
+		if math.Abs(at-c.at) > 0.02 || c.at > 0 && (math.Abs(before-1) > 0.02 || math.Abs(after-2) > 0.02) {
+			t.Errorf("%s: got %v, from %v to %v, want %v", name, at, before, after, c.at)
+		}
+	}
+}
