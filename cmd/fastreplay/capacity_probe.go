@@ -54,6 +54,7 @@ func (s *searching) probeAll(ctx context.Context) error {
 		o := capacity.Outcome{
 			Probe:     p,
 			SettleS:   settleS,
+			WarmInS:   float64(w.FromNS) / 1e9,
 			Part:      w.part,
 			Directory: fmt.Sprintf("probe-%02d", p.Number),
 		}
@@ -117,8 +118,22 @@ func (s *searching) paces(load float64) (warmS, perS, lasts float64) {
 	warmS = s.o.warmIn.Seconds()
 	if !s.o.isSet("warm-in") {
 		warmS = min(usualWarmIn.Seconds(), lasts/5)
+		if n := len(s.outcomes); n > 0 && s.o.sweep && s.o.over == "concurrency" {
+			warmS = warmed(s.outcomes[n-1], load)
+		}
 	}
 	return warmS, perS, lasts
+}
+
+// warmed is how long a closed loop takes until its requests are as they stay, in s: until each slot has had three, by
+// what a request took at the load before. More slots may make it as many times longer.
+func warmed(before capacity.Outcome, load float64) float64 {
+	const requests, least = 3, 5 // s
+	took := capacity.TookS(before.Slices, before.SliceS) * max(1, load/before.Load)
+	if !(requests*took < usualWarmIn.Seconds()) { // or nobody knows
+		return usualWarmIn.Seconds()
+	}
+	return math.Ceil(max(least, requests*took))
 }
 
 // window returns which part of a probe counts: as much as the search wants, but no more than the trace has.

@@ -199,7 +199,7 @@ func (s *searching) conclude(out io.Writer, interrupted bool) error {
 		answer = swept{s.o.over, s.o.slo, sweep.Why(), page.Outcomes}
 		sentences = []string{sweep.Why()}
 		if len(s.outcomes) > 0 {
-			sentences = append(sentences, s.outcomes[0].Part.Words())
+			sentences = append(sentences, s.outcomes[0].Part.Words(), s.warmIns())
 		}
 	}
 	err := errors.Join(report.WriteJSON(filepath.Join(s.dir, s.name(".json")), answer), s.writePage(page))
@@ -220,6 +220,18 @@ func (s *searching) conclude(out io.Writer, interrupted bool) error {
 		return &exitError{code: exitInvalid}
 	}
 	return nil
+}
+
+// warmIns says how long each load of a closed loop ran before it was measured; "" if that was given.
+func (s *searching) warmIns() string {
+	if s.o.over != "concurrency" || s.o.isSet("warm-in") {
+		return ""
+	}
+	var each []string
+	for i := range s.outcomes {
+		each = append(each, format.Span(s.outcomes[i].WarmInS))
+	}
+	return "Each load ran before it was measured, so long: " + strings.Join(each, ", ") + " (--warm-in)."
 }
 
 // print writes the table of probes, and what follows from it.

@@ -109,6 +109,43 @@ func TestProbeConfiguration(t *testing.T) {
 	}
 }
 
+// TestWarmed: a closed loop is warm once each slot has had three requests, by what one took at the load before.
+func TestWarmed(t *testing.T) {
+	// as many in flight as slots, and slots/took requests in a second
+	loop := func(slots, took float64) capacity.Outcome {
+		o := capacity.Outcome{Probe: capacity.Probe{Load: slots}, SliceS: 10}
+		for range 6 {
+			o.Slices = append(o.Slices, capacity.Slice{Requests: int64(10 * slots / took), InFlight: slots})
+		}
+		return o
+	}
+	for _, c := range []struct{ slots, took, load, want float64 }{
+		{4, 2, 4, 6},    // three of 2 s
+		{4, 2, 8, 12},   // which may take twice as long
+		{8, 2, 4, 6},    // and are not taken to be faster
+		{4, 0.1, 4, 5},  // so short that the clock decides
+		{4, 20, 4, 30},  // no longer than the first
+		{4, 0, 4, 30},   // none came
+		{100, 1, 1, 5},  // few slots
+		{4, 2, 100, 30}, // many
+	} {
+		before := loop(c.slots, c.took)
+		if c.took == 0 {
+			before.Slices = nil
+		}
+		expect.Equal(t, warmed(before, c.load), c.want, "%+v", c)
+	}
+	s := searching{spanS: 600, requests: 6000, o: &probingOptions{sweep: true, over: "concurrency", isSet: func(string) bool { return false }}}
+	for i, want := range []float64{30, 12} {
+		warm, _, _ := s.paces(8)
+		expect.Equal(t, warm, want, "load %d", i+1)
+		s.outcomes = append(s.outcomes, loop(4, 2))
+	}
+	s.o.over = "rate"
+	warm, _, _ := s.paces(10)
+	expect.Equal(t, warm, 30.0, "an open loop")
+}
+
 // TestCapacityLiveLine: while a probe runs, its line fits the terminal, and has what is known so far.
 func TestCapacityLiveLine(t *testing.T) {
 	objectives := must.Have(capacity.ParseObjectives("ttft.p95<1s tpot.p95<50ms ok>=99.9%"))(t)

@@ -258,10 +258,12 @@ func (s *Search) Answer() Answer {
 		a.Complete = false
 		easy = nil
 		found := "the objectives broke in the confirmation, after " + format.Span(c.lasted())
+		told := ""
 		if c.Verdict == Edge {
 			found = "the confirmation told too little"
+			told = " " + c.Why
 		}
-		a.Why += fmt.Sprintf(" At %.4g %s, so that bound is withdrawn.", c.Load, found)
+		a.Why += fmt.Sprintf(" At %.4g %s, so that bound is withdrawn.%s", c.Load, found, told)
 	default:
 		a.HeldS = c.lasted()
 		a.HeldAt = c.Load

@@ -4,7 +4,10 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // queued are the slices, of 1 s, of a queue in which a request has one of so many slots for a service time, at a share of
@@ -154,6 +157,39 @@ func TestSlows(t *testing.T) {
 		}
 		if got := float64(found) / trials; got < c.least || got > c.most {
 			t.Errorf("%s: doubts in %.3f, want %.2f to %.2f", c.name, got, c.least, c.most)
+		}
+	}
+}
+
+// TestShortWindows: in a window shorter than three requests take nothing holds, however calm it is, and the words say
+// which would do. What breaks in it breaks.
+func TestShortWindows(t *testing.T) {
+	objectives, err := ParseObjectives("ttft.p95<1s")
+	must.Do(t, err)
+	steady := func(float64) float64 { return 1 }
+	for _, c := range []struct {
+		serviceS float64
+		seconds  int
+		late     int64 // of ten requests
+		want     string
+	}{{1, 120, 0, Holds}, {20, 120, 0, Holds}, {50, 120, 0, Edge}, {200, 120, 0, Edge}, {50, 120, 5, Breaks}, {50, 240, 0, Holds}} {
+		all := queued(rand.New(rand.NewPCG(1, 1)), 200, c.serviceS, 0.5, c.seconds, steady)
+		for i := range all {
+			all[i].Beyond = []int64{all[i].Requests * c.late / 10}
+		}
+		peek := Peek{SliceS: 1, Slices: all, WindowS: float64(c.seconds), Ended: true}
+		for _, confirm := range []bool{false, true} {
+			s, err := New(Config{Objectives: objectives, WindowS: 120, Least: 1})
+			must.Do(t, err)
+			d := s.Peek(Probe{Number: 1, Load: 1, Confirm: confirm}, peek)
+			if d.Verdict != c.want || d.Verdict == Edge && !strings.Contains(d.Why, ": a --window of ") {
+				t.Errorf("%+v, confirmation %v: %+v", c, confirm, d)
+			}
+			early := peek
+			early.Ended, early.WindowS = false, 10*peek.WindowS
+			if d := s.Peek(Probe{Number: 1, Load: 1, Confirm: confirm}, early); d.Verdict == Holds && c.want != Holds {
+				t.Errorf("%+v: it may end early: %+v", c, d)
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -20,6 +21,9 @@ const (
 	// leastRequests is after how many requests without a sign of breaking a probe ends while loads that break are still
 	// to be found.
 	leastRequests = 60
+	// leastLengths is how many times as long as a request takes a window in which a load holds must be. A shorter one
+	// sees mostly what was in flight when it began.
+	leastLengths = 3
 )
 
 // Peek tells whether a probe may end by now. It may be asked at any time, as often as one likes.
@@ -73,15 +77,15 @@ func (s *Search) Peek(p Probe, peek Peek) Decision {
 			return Decision{true, Edge, noRequest(o.owner())}
 		}
 	}
-	few := ""
+	few := tooShort(peek)
 	if p.Confirm {
-		few = s.tooFew(peek)
+		few = cmp.Or(few, s.tooFew(peek))
 	}
 	switch {
 	case few != "" && within && peek.Ended:
 		return Decision{true, Edge, few}
 	case p.Confirm && peek.Ended && within, holds && peek.Ended,
-		!near && !grows && (holds || quiet && above):
+		!near && !grows && few == "" && (holds || quiet && above):
 		return Decision{true, Holds, why + "."}
 	case peek.Ended:
 		return Decision{true, Edge, why + ", which is too little to be sure."}
@@ -93,6 +97,33 @@ func (s *Search) Peek(p Probe, peek Peek) Decision {
 func noRequest(owner string) string {
 	return "No " + owner + "request fell into the window: " +
 		"a longer trace or --window, or a shorter --warm-in, would tell."
+}
+
+// TookS is how long a request took on average, in s; NaN if none came. It is by how many were in flight for each that
+// came (Little, 1961).
+func TookS(all []Slice, sliceS float64) float64 {
+	var inFlight, came float64
+	for _, slice := range all {
+		inFlight += slice.InFlight * sliceS
+		came += float64(slice.Requests + slice.Open)
+	}
+	return inFlight / came
+}
+
+// tooShort says that what a probe has measured so far is too short for anything to hold; "" if it is not.
+func tooShort(peek Peek) string {
+	took := TookS(peek.Slices, peek.SliceS)
+	lasted := float64(len(peek.Slices)) * peek.SliceS
+	if !(lasted < leastLengths*took) || math.IsInf(took, 1) {
+		return ""
+	}
+	return fmt.Sprintf(
+		"%s do not tell whether a load holds in which a request takes %s: a --window of %s or more would tell, and a "+
+			"trace as long.",
+		format.Span(lasted),
+		format.Span(took),
+		format.Span(math.Ceil(leastLengths*took)),
+	)
 }
 
 // tooFew says which objective nobody can say to hold after so few requests; "" if there is none.

@@ -98,6 +98,7 @@ type Outcome struct {
 	// so long behind the warm-in requests were left out, as the servers had been slower then in an earlier probe
 	SettleS float64 `json:"settle_s,omitempty"`
 	Part    *Part   `json:"part,omitempty"` // of the trace
+	WarmInS float64 `json:"warm_in_s"`      // it ran for so long before it was measured
 	Why     string  `json:"why"`
 	SpentS  float64 `json:"spent_s"`          // wall time, start and warm-in included
 	Client  string  `json:"client,omitempty"` // why the client was the bottleneck; "" if it was not
