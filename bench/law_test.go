@@ -44,15 +44,17 @@ func TestLawOfImports(t *testing.T) {
 	}
 }
 
-// TestTopLevel: a new entry at the top level is a decision, not an accident.
+// TestTopLevel: a new entry at the top level is a decision, not an accident. So is a file above 1 MB, which may be a
+// built program.
 func TestTopLevel(t *testing.T) {
 	t.Parallel()
 	want := []string{
 		".ci", ".github", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md", "SKILL.md", "action.yml",
 		"bench", "cmd", "codec", "engine", "go.mod", "go.sum", "sched", "scripts",
 	}
+	root := moduleRoot(t)
 	cmd := exec.Command("git", "ls-files", "-z")
-	cmd.Dir = moduleRoot(t)
+	cmd.Dir = root
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	out, err := cmd.Output()
@@ -63,6 +65,9 @@ func TestTopLevel(t *testing.T) {
 	for file := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
 		entry, _, _ := strings.Cut(file, "/")
 		got = append(got, entry)
+		if info, err := os.Stat(filepath.Join(root, file)); err == nil && info.Size() > 1e6 {
+			t.Errorf("%s is tracked and has %d bytes", file, info.Size())
+		}
 	}
 	slices.Sort(got)
 	if got = slices.Compact(got); !slices.Equal(got, want) {
