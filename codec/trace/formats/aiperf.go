@@ -16,7 +16,17 @@ import (
 // as https://github.com/ai-dynamo/aiperf (docs/tutorials, custom datasets) describes. Times are milliseconds. Lines
 // with the same session_id are one conversation's turns, but each is sent alone, without those before.
 func singleTurn() *Format {
-	return aiperfTurns("single_turn", saysKeys, readSingleTurn, &Writer{Refuse: notText, Append: appendSingleTurn})
+	hasContent := func(keys []string) bool {
+		return hasAny(keys, "text", "texts", "image", "images", "audio", "audios", "video", "videos")
+	}
+	return aiperfTurns("single_turn", hasContent, readSingleTurn, &Writer{
+		Refuse: notText,
+		Append: func(dst []byte, r *Request) []byte {
+			dst = r.appendTimes(append(dst, '{'))
+			dst = r.appendText(append(dst, `"text":"`...))
+			return append(r.appendAsked(append(dst, '"')), '}')
+		},
+	})
 }
 
 // aiperfTurns is a format of turns as AIPerf has them.
@@ -55,13 +65,6 @@ func readSingleTurn(out *Batch, o object) {
 	}
 }
 
-func appendSingleTurn(dst []byte, r *Request) []byte {
-	dst = r.appendTimes(append(dst, '{'))
-	dst = r.appendText(append(dst, `"text":"`...))
-	dst = r.appendAsked(append(dst, '"'))
-	return append(dst, '}')
-}
-
 // multiTurn is AIPerf's format of conversations, a line a conversation:
 //
 //	{"session_id":"a","turns":[{"text":"Hi","timestamp":0},{"role":"assistant","text":"Hello."},{"text":"Why?",
@@ -71,8 +74,15 @@ func appendSingleTurn(dst []byte, r *Request) []byte {
 // of single_turn. Each turn but those of the assistant and the system is a request, with all turns before it. The
 // assistant's turns are those of the file; AIPerf itself puts the server's answers there.
 func multiTurn() *Format {
-	return aiperfTurns("multi_turn", hasKeys("turns"), readMultiTurn,
-		&Writer{Refuse: notTurns, Append: appendMultiTurn})
+	return aiperfTurns("multi_turn", hasKeys("turns"), readMultiTurn, &Writer{
+		Refuse: func(_, r *Request) string {
+			if r.Verbatim.Tools != nil {
+				return "has tools"
+			}
+			return notPlain(nil, r)
+		},
+		Append: appendMultiTurn,
+	})
 }
 
 func readMultiTurn(out *Batch, o object) {
@@ -98,14 +108,6 @@ func readMultiTurn(out *Batch, o object) {
 			out.setConversation(r, o)
 		}
 	})
-}
-
-// notTurns returns what keeps a request out of the format.
-func notTurns(_, r *Request) string {
-	if r.Verbatim.Tools != nil {
-		return "has tools"
-	}
-	return notPlain(nil, r)
 }
 
 // appendMultiTurn writes a line for each row: those of one session_id are one conversation.
@@ -154,11 +156,6 @@ func readTurn(o object) *turn {
 		o.Fail("no text, image, audio or video", "a turn needs one of them")
 	}
 	return t
-}
-
-// saysKeys reports whether keys are those of a turn with content.
-func saysKeys(keys []string) bool {
-	return hasAny(keys, "text", "texts", "image", "images", "audio", "audios", "video", "videos")
 }
 
 // textsIn is the strings under a name or under its plural, which may group them: ["a","b"] or

@@ -28,7 +28,11 @@ func batch() *Format {
 		},
 		Write: &Writer{
 			Refuse: notBatched,
-			Append: appendBatch,
+			Append: func(dst []byte, r *Request) []byte {
+				dst = appendInt(dst, `{"custom_id":"row-`, r.Number)
+				dst = appendString(append(dst, `","method":"POST","url":`...), r.path())
+				return concat(dst, `,"body":`, string(r.body()), "}")
+			},
 		},
 	}
 }
@@ -93,12 +97,6 @@ func notBatched(first, r *Request) string {
 		return "is for " + path + ", the first one for " + batch
 	}
 	return notMerged(first, r)
-}
-
-func appendBatch(dst []byte, r *Request) []byte {
-	dst = appendInt(dst, `{"custom_id":"row-`, r.Number)
-	dst = appendString(append(dst, `","method":"POST","url":`...), r.path())
-	return concat(dst, `,"body":`, string(r.body()), "}")
 }
 
 // rawPayload is the format of files of request bodies, one a line, which are sent unchanged:

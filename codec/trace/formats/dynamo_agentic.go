@@ -80,7 +80,10 @@ func (a *agenticFile) read(b *Batch, o object) {
 	r := b.add()
 	r.Job = o.Name("play_id", "it names the task")
 	session := o.Name("session_id", "it names the agent's conversation")
-	r.SetSession([]byte(agenticSession(r.Job, session)))
+	if session != r.Job && !strings.HasPrefix(session, r.Job+"/") { // other plays have the same names
+		session = r.Job + "/" + session
+	}
+	r.SetSession([]byte(session))
 	r.Request = o.Name("request_id", "dependencies refer to it")
 	r.Dependencies = []agents.Dependency{} // none is none, whatever the conversation
 	o.Each("dependencies", func(_ int, o object) {
@@ -133,14 +136,6 @@ func (a *agenticFile) readHead(b *Batch, o object) {
 	}
 	b.BlockTokens = o.Blocks("block_size")
 	o.Note(errNoRow)
-}
-
-// agenticSession is the name of a conversation among those of all plays.
-func agenticSession(play, session string) string {
-	if session == play || strings.HasPrefix(session, play+"/") {
-		return session
-	}
-	return play + "/" + session
 }
 
 // setRecorded notes what was recorded of a row, and its bound. A bound that holds in any case is none.

@@ -29,7 +29,14 @@ func shareGPT() *Format {
 			Read: ofObject(r.read),
 		},
 		Write: &Writer{
-			Refuse:  notAnswered,
+			Refuse: func(_, r *Request) string {
+				what := notPlain(nil, r)
+				known := r.Answer != nil || r.OutputTokens > 0 && r.Words.Answer != nil
+				if what == "" && !known {
+					what = "has an answer of unknown length"
+				}
+				return what
+			},
 			Head:    "[\n",
 			Between: ",",
 			Tail:    "]\n",
@@ -124,16 +131,6 @@ func roleOf(speaker string) string {
 		return "tool"
 	}
 	return ""
-}
-
-// notAnswered returns what keeps a request out of the format.
-func notAnswered(_, r *Request) string {
-	what := notPlain(nil, r)
-	known := r.Answer != nil || r.OutputTokens > 0 && r.Words.Answer != nil
-	if what == "" && !known {
-		what = "has an answer of unknown length"
-	}
-	return what
 }
 
 // appendShareGPT writes a conversation for each row: those of one id are one to the reader.
