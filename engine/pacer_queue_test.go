@@ -93,7 +93,7 @@ func (a *agents) plan(t testing.TB, mode string, lanes int) sched.Plan {
 	return plan
 }
 
-// server serves requests in order of arrival, so many at a time, each as long as the others.
+// fixedServer serves requests in order of arrival, so many at a time, each as long as the others.
 type fixedServer struct {
 	free    []int64 // when each of its places is
 	service int64

@@ -424,7 +424,7 @@ func (x *world) which(b []byte) int {
 // promptTokens is what the answer to request i says: so an answer is known by its record.
 func promptTokens(i int) int64 { return int64(100 + i) }
 
-// answers are ways to answer request i: with a length, and until the end of the connection.
+// answerText are ways to answer request i: with a length, and until the end of the connection.
 func answerText(i int, untilEnd bool) []byte {
 	body := fmt.Sprintf("data: {\"choices\":[{\"index\":0,\"text\":\"a\",\"finish_reason\":\"length\"}]}\n\n"+
 		"data: {\"choices\":[],\"usage\":{\"prompt_tokens\":%d,\"completion_tokens\":1}}\n\ndata: [DONE]\n\n", promptTokens(i))

@@ -221,7 +221,6 @@ const (
 // patience is after how long a test gives up on what must happen.
 const patience = 30 * time.Second
 
-// eventually waits for a condition that another goroutine brings about.
 // counts are what a server has done so far.
 type counts struct {
 	Requests, Ended, Done    int64 // generation requests: begun, of these ended, of these answered whole
@@ -239,6 +238,7 @@ func (ts *testServer) counts() counts {
 	}
 }
 
+// eventually waits for a condition that another goroutine brings about.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {

@@ -47,7 +47,7 @@ type tritonParams struct {
 	outputTokens          bool
 }
 
-// add takes what is given among options.
+// addTriton takes what is given among options.
 func (p *params) addTriton(o *options) {
 	t := &p.triton
 	p.maxTokens = max(p.maxTokens, optional(o.MaxTokens))

@@ -11,7 +11,6 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/engine/actions"
-	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/setup"
 	"github.com/fastreplay/fastreplay/sched"
 )
@@ -188,7 +187,8 @@ func (o *options) completeLimits() (err error) {
 		most    time.Duration
 		without string
 	}{
-		{"max-drift", o.maxDrift, byEffect}, {"max-receive-lag", o.maxLag, byEffect},
+		{"max-drift", time.Duration(o.Limits.MaxDriftNS), byEffect},
+		{"max-receive-lag", time.Duration(o.Limits.MaxReceiveLagNS), byEffect},
 		{"duration", o.Pacing.Duration, "leave it out to send all"},
 	} {
 		if o.isSet(limit.flag) && limit.most <= 0 {
@@ -198,7 +198,6 @@ func (o *options) completeLimits() (err error) {
 	if o.isSet("max-error-rate") {
 		o.Limits.MaxErrorRate = &o.maxErrorRate
 	}
-	o.Limits.MaxDriftNS, o.Limits.MaxReceiveLagNS = metrics.MSInJSON(o.maxDrift), metrics.MSInJSON(o.maxLag)
 	o.Limits.ForcedOutput, o.Limits.Require = !o.NoForceOutput, o.require
 	for _, end := range []struct{ flag, text string }{{"until", o.Limits.Until}, {"abort-if", o.Limits.AbortIf}} {
 		if err := checkNotEmpty(end.flag, end.text); o.isSet(end.flag) && err != nil {

@@ -40,8 +40,6 @@ type options struct {
 	start         startMoment
 	goodput       goodput
 	requirements
-	maxDrift     time.Duration
-	maxLag       time.Duration
 	maxErrorRate float64
 
 	// What people see.
@@ -252,7 +250,7 @@ func (o *options) addResults(f *pflag.FlagSet) {
 		"end the run, with exit code 3, once it is lost: a `LIMIT` such as \"ttft.p95>5s\" or \"error_rate>20%\"")
 	f.Float64Var(&o.maxErrorRate, "max-error-rate", 0,
 		"an objective: at most this share of requests (0..1) may fail (default: any)")
-	f.DurationVar(&o.maxDrift, "max-drift", 0,
+	f.DurationVar((*time.Duration)(&o.Limits.MaxDriftNS), "max-drift", 0,
 		"accept and demand drift p99 up to this, such as 10ms (default: judged by what it changes)")
 	addWords(f, &o.Scrape.Mode, "scrape",
 		"read the servers' own metrics: auto, on (refuse to start without) or off",
@@ -297,7 +295,8 @@ func (o *options) addAdvanced(f *pflag.FlagSet) {
 		"capacity of each server's prefix cache in `TOKENS`, such as 3M (default: asked from /metrics)")
 	f.DurationVar(&o.Scrape.Interval, "scrape-interval", o.Scrape.Interval,
 		"from one reading of a server's metrics to the next")
-	f.DurationVar(&o.maxLag, "max-receive-lag", 0, "likewise, for how long after the kernel answers are read, at p99")
+	f.DurationVar((*time.Duration)(&o.Limits.MaxReceiveLagNS), "max-receive-lag", 0,
+		"likewise, for how long after the kernel answers are read, at p99")
 	f.BoolVar(&o.Limits.AllowWarm, "allow-warm", false, "accept cache hits above the ideal")
 	f.IntVar(&o.Senders, "senders", o.Senders, "sending threads, which share the requests")
 	addWords(f, &o.Realtime, "realtime",

@@ -114,6 +114,7 @@ func TestNotes(t *testing.T) {
 	}
 }
 
+// TestVerdictOfRecords goes the whole way from records to reasons.
 func TestVerdictOfRecords(t *testing.T) {
 	c := NewCollector([]string{"http://a:1"})
 	r := answered()

@@ -5,7 +5,6 @@ import (
 	"testing"
 )
 
-// TestVerdictOfRecords goes the whole way from records to reasons.
 // TestCodes: what each code is about, by lists that are written by hand.
 func TestCodes(t *testing.T) {
 	machine := []Code{LateSending, LateReading, Starved, ClientFailures}

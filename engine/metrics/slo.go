@@ -146,7 +146,7 @@ type UnknownName struct {
 
 func (e *UnknownName) Error() string { return e.Why }
 
-// parseMS reads a time; without a unit it is in ms.
+// ParseMS reads a time; without a unit it is in ms.
 func ParseMS(text string) (ms float64, err error) {
 	for _, unit := range []struct {
 		name string

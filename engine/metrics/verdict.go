@@ -186,7 +186,7 @@ type Lateness struct {
 	Reading []Unsafe `json:"reading" merge:"union"`
 }
 
-// clients is how many clients the facts of s.Client are of: shards whose runs came to their end, or one.
+// Clients is how many clients the facts of s.Client are of: shards whose runs came to their end, or one.
 func (s *Summary) Clients() (n int64) {
 	for i := range s.Shards {
 		if s.Shards[i].State == ShardWhole {

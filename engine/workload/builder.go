@@ -160,7 +160,7 @@ func (m *Requests) appendOutline(dst []byte, i int) []byte {
 	return m.appendSuffix(dst, i)
 }
 
-// digest is SHA-256 over method, path and body, each after its length. The cache salt, new in every run, is left out:
+// digestOf is SHA-256 over method, path and body, each after its length. The cache salt, new in every run, is left out:
 // it stands in the body's last piece.
 func (m *Requests) digestOf(path string, body gather.List) (d digest) {
 	h, ok := m.hashes.Get().(hash.Hash)
