@@ -61,8 +61,8 @@ func (a *aheadBuilder) end() {
 	a.batches = append(a.batches, batch{a.work.Requests(), a.clock.Now()})
 }
 
-// result returns how building went, given the fates of all requests and how long after its planned time, in ns on the
-// run's clock, each could be sent; nil if all requests fit into memory. Call it when run has returned.
+// result returns how building went; nil if all requests fit into memory. It takes the fates of all requests, and how
+// long after its planned time each could be sent, in ns. Call it when run has returned.
 func (a *aheadBuilder) result(fates []audit.Fate, afterNS func(i int32) int64) *metrics.BuildAhead {
 	if !a.work.Prebuilt.InRing() {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
-// idealOrder finds what an ideal cache would have held for each request in the order of their release, where only the
-// run tells that order, or where a request goes.
+// idealOrder finds what an ideal cache would have held for each request, in the order of their release. It is for runs
+// that alone tell that order, or where a request goes.
 type idealOrder struct {
 	released []atomic.Int32 // 1 + the requests, in the order of their release; 0 = not noted yet
 	n        atomic.Int64   // how many requests are in released, or about to be

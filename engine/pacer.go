@@ -11,9 +11,9 @@ import (
 )
 
 // A pacer decides when requests are released. It releases a request by calling send. If only the clock releases
-// requests, it has no queue. Otherwise its queue holds requests back until those that they wait for have been sent or
-// have ended, or until there is room for them in a closed loop or under a cap; the pacer sends what leaves the queue
-// without holding the queue's mutex.
+// requests, it has no queue. Otherwise its queue holds requests back until what they wait for has been sent or has
+// ended, or until a closed loop or a cap has room. The pacer sends what leaves the queue without holding the queue's
+// mutex.
 type pacer struct {
 	plan  sched.Plan
 	clock *sched.Monotonic
@@ -86,8 +86,8 @@ func (p *pacer) run(w *sched.Waiter) (left []int32, over bool) {
 	return left, false
 }
 
-// How often the pacer checks whether its time is over, and, if requests think, whether an answer has set an instant
-// that is earlier than the next known one.
+// How often the pacer checks whether its time is over. If requests think, it also checks whether an answer has set an
+// earlier instant than the next known one.
 const (
 	queueTick = 10 * time.Millisecond
 	thinkTick = time.Millisecond
@@ -176,7 +176,7 @@ func (p *pacer) sendAll(leaving []release) {
 	}
 }
 
-// isUntaken reports whether request i is part of a job that no lane has taken, in a plan that had an end: how many jobs
+// isUntaken reports whether request i is part of a job that no lane has taken, in a plan with an end. How many jobs
 // lanes take by then is not planned. Call it after run.
 func (p *pacer) isUntaken(i int32) bool {
 	q := p.queue

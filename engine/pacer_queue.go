@@ -12,9 +12,9 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// queue has which requests of a plan may be released that does not only follow the clock: in a closed loop, under a
-// cap, or if they wait for others. It reads no clock and sends nothing: those who call it say what has happened, and
-// when. Any goroutine may call it. The mutex guards what changes.
+// queue has which requests may be released, of a plan that does not only follow the clock: in a closed loop, under a
+// cap, or where requests wait for others. It reads no clock and sends nothing: those who call it say what has happened,
+// and when. Any goroutine may call it. The mutex guards what changes.
 type queue struct {
 	plan       sched.Plan
 	turns      *sched.Dependencies // of the plan; empty if no request waits for another
@@ -423,8 +423,8 @@ func (q *queue) treeDue() int64 {
 	return math.MaxInt64
 }
 
-// cutTrees moves what is still to come of each job that has been idle for long enough until nowNS, so that the first
-// of it leaves at the end of that time.
+// cutTrees moves what is still to come of each job that has been idle for long enough until nowNS. The first of it then
+// leaves at the end of that time.
 func (q *queue) cutTrees(nowNS int64) {
 	for at := q.treeDue(); at <= nowNS; at = q.treeDue() {
 		job := q.idleJobs[0].job
@@ -450,9 +450,9 @@ func (q *queue) cutTrees(nowNS int64) {
 	}
 }
 
-// cutStream takes out of the plan what only a good answer to request i leads to: what comes after it in its stream, and
-// streams whose first request waits for nothing else. It returns what it has taken out, in order of release. These
-// requests count as released: they must be ended.
+// cutStream takes out of the plan what only a good answer to request i leads to. That is what comes after it in its
+// stream, and streams whose first request waits for nothing else. It returns what it has taken out, in order of
+// release. These requests count as released: they must be ended.
 func (q *queue) cutStream(i int32) (list []int32) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -600,8 +600,8 @@ func (q *queue) startRoots(list []release, job int, nowNS int64) []release {
 	return list
 }
 
-// fill lets freed more requests be in flight, and adds those it releases to list: the waiting ones, then in a closed
-// loop the next in the order.
+// fill lets freed more requests be in flight, and adds those it releases to list. Waiting ones come first, then in a
+// closed loop the next in the order.
 func (q *queue) fill(list []release, freed int, nowNS int64) []release {
 	if q.free += freed; q.stop.Load() || nowNS >= q.endNS() {
 		return list

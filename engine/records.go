@@ -8,10 +8,9 @@ import (
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
-// records are those of a run's requests. They are made before the run, but in a closed loop whose requests wait for no
-// others: there each is made soon before its request leaves, and used again for another one when the sink has seen it.
-// So 200,000 of them take 30 MB with their fates, not 168. Nobody looks at the record of a request that has ended, but
-// the recorder.
+// records are those of a run's requests. They are made before the run. In a closed loop whose requests wait for no
+// others, each is made soon before its request leaves, and used again once the sink has seen it. So 200,000 of them
+// take 30 MB with their fates, not 168. Nobody looks at the record of a request that has ended, but the recorder.
 type records struct {
 	runID string
 	ideal workload.IdealHits

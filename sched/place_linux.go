@@ -60,8 +60,8 @@ func place(mode Realtime, priority uint32) (Placement, error) {
 	return p, nil
 }
 
-// shortenSlice leaves the thread's nice value as it is: to lower it needs CAP_SYS_NICE, and a program that was started
-// with a high priority is to keep it.
+// shortenSlice leaves the thread's nice value as it is. To lower it needs CAP_SYS_NICE, and a program that was started
+// with a high priority is to keep that.
 func shortenSlice() error {
 	raw, err := unix.Getpriority(unix.PRIO_PROCESS, 0) // of this thread, in the system call's own form: 20 - nice
 	if err != nil {

@@ -54,8 +54,8 @@ func (w *Waiter) Wait(deadlineNS int64) bool {
 	return true
 }
 
-// Sleep is the first part of Wait: it returns true when only the time is left during which Wait spins, and false if
-// the stop flag was set before.
+// Sleep is the first part of Wait. It returns true when only the time is left during which Wait spins, or false if the
+// stop flag was set before.
 //
 //go:nosplit
 func (w *Waiter) Sleep(deadlineNS int64) bool {

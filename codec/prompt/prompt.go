@@ -33,8 +33,8 @@ type Source interface {
 	// for the inside of an array, or text without escapes for the inside of a string.
 	Append(dst []byte, s Spec) []byte
 
-	// A prompt is also its first token (Append of a Spec with one token), the rest of its first block, its other blocks
-	// and its unique tokens, one after the other. What follows the first token is the same behind any tokens, byte for
+	// A prompt can also be appended in pieces: its first token (Append of a Spec with one token), the rest of its first
+	// block, its other blocks, its unique tokens. What follows the first token is the same behind any tokens, byte for
 	// byte.
 
 	// RunSize returns how many bytes a run of tokens has behind others: a block, or what is unique.

@@ -255,8 +255,9 @@ func (r *Record) TTFTPlannedNS() int64 { return span(r.PlannedNS, r.FirstTokenNS
 func (r *Record) TTFONS() int64 { return span(r.SentNS, r.FirstOutputNS) }
 
 // EmptyFirstNS is how much later than the first token chunk the first text came, if nothing shows that a token was in
-// that chunk: the server does not count as many tokens as chunks. If it counts fewer, and the chunk came in less than
-// half of the time that a token takes, it is at least that time: a gateway may send a space at once. It is 0 otherwise.
+// that chunk. Nothing does unless the server counts as many tokens as chunks. If it counts fewer, a gateway may have
+// sent a space at once. So it is at least the time of a token if the chunk came in less than half of that. It is 0
+// otherwise.
 func (r *Record) EmptyFirstNS() int64 {
 	counted := r.TokensFrom == TokensFromUsage
 	if counted && r.CompletionTokens == r.Chunks {
@@ -306,8 +307,8 @@ func (r *Record) TPOTNS() int64 {
 	return int64(math.Round(float64(d) / float64(tokens)))
 }
 
-// AtOnce reports whether the several tokens of a stream, or of each of its choices, came in one chunk or at one
-// instant, as from a proxy that buffers streams. How long the later ones took is unknown then.
+// AtOnce reports whether several tokens of a stream came in one chunk or at one instant, as from a proxy that buffers
+// streams. Of several choices it asks that of each. How long the later ones took is unknown then.
 func (r *Record) AtOnce() bool {
 	ns, tokens := r.decoded()
 	return tokens >= 1 && r.FirstTokenNS != None && (ns == 0 || r.Chunks > 0 && r.Chunks <= max(1, r.Choices))

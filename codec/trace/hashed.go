@@ -116,8 +116,8 @@ func (t *Trace) regroupedFor(f *formats.Format) *Trace {
 	return &out
 }
 
-// Head is that of the file that the trace was read from, and what was lost since. Of others, and of several files,
-// which were not all made alike, it says only what every trace has, and what was lost on the way to it.
+// Head is that of the file that the trace was read from, and what was lost since. Other files, and several, were not
+// all made alike. Of them it says only what every trace has, and what was lost on the way to it.
 func (t *Trace) Head() Head {
 	if len(t.Heads) == 1 {
 		head := t.Heads[0]

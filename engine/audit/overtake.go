@@ -64,9 +64,8 @@ func reach(w *workload.Work, fates []Fate, i int, alike []int32) int64 {
 	return int64(reached / block * block)
 }
 
-// sharedTokens is the longest common prefix of two requests' prompts as a server sees them. If the template's head is
-// unknown, or the server's blocks may be smaller than those that are known of a verbatim prompt, it is the longest
-// possible one.
+// sharedTokens is the longest common prefix of two requests' prompts as a server sees them. It is the longest possible
+// one if the template's head is unknown, or if the server may have smaller blocks than are known of a verbatim prompt.
 func sharedTokens(w *workload.Work, i, j int) int {
 	a, _ := w.CachePrompt(i)
 	b, _ := w.CachePrompt(j)
@@ -93,10 +92,10 @@ func sharedTokens(w *workload.Work, i, j int) int {
 	return n
 }
 
-// Turns counts the requests that were sent before what they depend on: before the end of the previous turn or of a
-// sub-agent, or before the sending of what they only had to follow. The requests in leftOut, in ascending order, are
-// not part of the run. If a pacer waits for others, held is for how long it held requests back; it may be nil. The
-// result is nil if no request depends on another, unless lanes run jobs. What prepares does not count.
+// Turns counts the requests that were sent before what they depend on. That is the end of the previous turn or of a
+// sub-agent, or the sending of what they only had to follow. The requests in leftOut, in ascending order, are not part
+// of the run. If a pacer waits for others, held is for how long it held requests back; it may be nil. The result is nil
+// if no request depends on another, unless lanes run jobs. What prepares does not count.
 func Turns(w *workload.Work, fates []Fate, leftOut []int32, held *stats.Distribution) *metrics.Turns {
 	var found metrics.Turns
 	early := new(stats.Distribution)

@@ -1,5 +1,5 @@
-// Package keyed makes a trace that can be handed out of a log with text: in place of prompts and answers it has ids of
-// their blocks, which nobody can look up without the key, and in place of names pseudonyms.
+// Package keyed makes, of a log with text, a trace that can be handed out. In place of prompts and answers it has ids
+// of their blocks, which nobody can look up without the key. In place of names it has pseudonyms.
 //
 // It owns what becomes of a request, which sessions are found where none are recorded, and the head that says all that.
 // It does not own the hash, nor the formats. It works on its caller's goroutine, and keeps the tokens of at most 64 MB

@@ -10,9 +10,9 @@ import (
 // mostAlike bounds the prompts that end alike and are remembered, the latest of them.
 const mostAlike = 16
 
-// guesser finds sessions where none are recorded: a prompt that goes on from all tokens of an earlier one is a turn of
-// its session, and of several such that of the longest, of these the latest. A system prompt in common is not enough,
-// since no earlier prompt ends with it.
+// guesser finds sessions where none are recorded. A prompt that goes on from all tokens of an earlier one is a turn of
+// its session. Of several earlier ones the longest counts, and of these the latest. A system prompt in common is not
+// enough, since no earlier prompt ends with it.
 type guesser struct {
 	once  blockhash.Key // of the names
 	chain *blockhash.Chain

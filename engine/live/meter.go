@@ -91,8 +91,8 @@ type target struct {
 	pages     map[int]scrape.Reading // the latest of its servers, by page
 }
 
-// target is the one with an index in the plan; else the one of that URL, which joined during the run; without a URL
-// that of requests that never had any.
+// target is the one with an index in the plan, else the one of that URL, which joined during the run. Without a URL it
+// is that of requests that never had any.
 func (m *Meter) target(url string, at int) *target {
 	none := len(m.plan.Targets)
 	switch {

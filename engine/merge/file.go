@@ -21,8 +21,8 @@ const (
 	// PlannedNextName has the records of what the next shard was to send, in case that it is lost; the last one's next
 	// is 0. They are as in requests.jsonl, with the outcome not_sent, in the plan's order.
 	PlannedNextName = "planned_next.jsonl.zst"
-	// DigestsName has 48 bytes of each of this shard's requests, in the plan's order: its number in the whole plan, its
-	// planned instant (8 bytes each, little endian), and its SHA-256.
+	// DigestsName has 48 bytes of each of this shard's requests, in the plan's order. They are its number in the whole
+	// plan, its planned instant (8 bytes each, little endian), and its SHA-256.
 	DigestsName = "digests.bin"
 	// SealName has the SHA-256 of each file here from which a merge takes facts, but for the records, which
 	// summary.json has. "" = there is no such file.

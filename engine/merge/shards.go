@@ -1,8 +1,9 @@
 // Package merge makes one run of the results of shards, as one machine would have written them.
 //
-// It owns which directories belong together, what of a request is known that a lost shard was to send, the order of the
-// records, the correction of clocks, and how facts of several clients add up. Numbers of requests are computed from all
-// records by package collect. Memory does not grow with the records, but for a bit each; see collect.Collector.Spill.
+// It owns which directories belong together, the order of the records, the correction of clocks, and how facts of
+// several clients add up. It also owns what is known of the requests of a lost shard. Numbers of requests are computed
+// from all records by package collect. Memory does not grow with the records, but for a bit each; see
+// collect.Collector.Spill.
 //
 // The package is not an API: any release may change it.
 package merge
@@ -239,8 +240,8 @@ func (k *source) what() string {
 	return fmt.Sprintf("shard %d ended before its run did", k.file.Index)
 }
 
-// records are those of a shard: those on disk, on the clock of shard 0, and of a lost shard, unsent, what else the
-// one before it knows that it was to send. A record is valid until the next.
+// records are those of a shard on disk, on the clock of shard 0. Of a lost shard they are also those that the one
+// before it knows that it was to send; they are unsent. A record is valid until the next.
 func (s *Shards) records(k *source) iter.Seq2[*record.Record, error] {
 	lost := k.summary == nil
 	n := len(s.all)
@@ -341,9 +342,9 @@ func (k *source) unlike() string {
 	return fmt.Sprintf("shard %d: %s has %s", k.file.Index, report.RecordsName(k.dir), has)
 }
 
-// ahead is by how much the instants of a shard are ahead of those of shard 0, atNS after the start: its clock's
-// offset then, without the one by which it has moved its start. Between two measurements it is a line. What is within
-// the error of the measurement is 0.
+// ahead is by how much the instants of a shard are ahead of those of shard 0, atNS after the start. It is the clock's
+// offset then, less the offset by which the shard has moved its start. Between two measurements it is a line. What is
+// within the error of the measurement is 0.
 func ahead(f *File, atNS int64) int64 {
 	i, _ := slices.BinarySearchFunc(f.Clock, atNS, func(o shard.Offset, at int64) int {
 		return cmp.Compare(o.AtNS, at)

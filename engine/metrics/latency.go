@@ -12,9 +12,9 @@ import (
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
-// A latency is declared in this file alone: its place in the order, its row of the table, and a field in each struct
-// of results that has it. All else ranges over the table: results, screens, pages, live metrics, --goodput,
-// --require, comparisons, capacity.
+// A latency is declared in this file alone. It has a place in the order, a row of the table, and a field in each struct
+// of results with it. All else ranges over the table: results, screens, pages, live metrics, --goodput, --require,
+// comparisons, capacity.
 
 // The latencies, in the order of result files.
 const (
@@ -287,8 +287,8 @@ func BoundedLatencies() iter.Seq2[int, *Latency] {
 	}
 }
 
-// FindLatency returns the place of a latency in the table by its key or, if other tools call it so, by an alias;
-// below 0 if there is none.
+// FindLatency returns the place of a latency in the table by its key, or by an alias of other tools; below 0 if there
+// is none.
 func FindLatency(name string) int {
 	return slices.IndexFunc(latencies[:], func(l Latency) bool {
 		return l.Key == name || slices.Contains(l.Aliases, name)

@@ -154,7 +154,7 @@ func (r *Running) EachOpen(f func(of rows.Owner, plannedNS, sentNS, firstNS int6
 var ErrIncomplete = errors.New("results are incomplete on disk")
 
 // Run replays, and returns what came of it. Without a summary nothing was sent, and nothing is left on disk. If ctx
-// ends before the start, the error is its cause; if it ends later, nothing more is sent, and the summary is that of a
+// ends before the start, the error is its cause. If it ends later, nothing more is sent, and the summary is that of a
 // partial run. observer may be nil.
 func Run(ctx context.Context, cfg *Config, observer Observer) (summary *metrics.Summary, err error) {
 	if err := cfg.Validate(); err != nil {

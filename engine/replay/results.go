@@ -100,7 +100,7 @@ func (r *runner) discard() error {
 	return err
 }
 
-// concludingGC is how much garbage, in percent of what is live, gathers while results are concluded: what is live is
+// concludingGC is how much garbage, in percent of what is live, gathers while results are concluded. What is live is
 // large and has few pointers, so to collect it takes little.
 const concludingGC = 25
 
@@ -192,8 +192,8 @@ func (r *runner) conclude(found engine.Result) (*metrics.Summary, error) {
 	return summary, nil
 }
 
-// placeResults decides where the files that other tools' flags name lie, in the directory of the results or elsewhere,
-// and refuses those that cannot be written or would take the place of another.
+// placeResults decides where the files that other tools' flags name lie, in the directory of the results or elsewhere.
+// It refuses those that cannot be written, or that would replace another.
 func (c *Config) placeResults(dir string) error {
 	taken := map[string]bool{}
 	for _, name := range append(report.OwnNames(), merge.Names()...) {

@@ -18,8 +18,8 @@ const MaxPendingBytes = 1 << 30
 // long (2,000 of 0.7 kB).
 const zstdWindow = 1 << 20
 
-// blockBytes is how much gathers in memory before it is written by itself: blocks that stay in a core's cache, where a
-// second of a closed loop has 50 MB.
+// blockBytes is how much gathers in memory before it is written. Such blocks stay in a core's cache, while a second of
+// a closed loop has 50 MB.
 const blockBytes = 256 << 10
 
 // WriterOptions is how records are written. The zero value writes plain

@@ -27,8 +27,8 @@ const (
 	keptForConnection = 32 << 10
 )
 
-// A closed loop has no planned times, so its requests need not all be built before the start: there is room for those
-// of half a second at 50,000 requests/s of 0.7 kB, and for several times those in flight.
+// A closed loop has no planned times, so its requests need not all be built before the start. There is room for half a
+// second at 50,000 requests/s of 0.7 kB, and for several times those in flight.
 const (
 	closedWindow  = 16 << 20
 	inFlightAhead = 4

@@ -300,8 +300,8 @@ func (p *hello) differs(zero *hello) string {
 // Name is the barrier's own, equal in all shards.
 func (g *Group) Name() string { return g.name }
 
-// Ready says that this shard can send load, with what made it, and waits for the agreed start: instant 0 by the clock
-// of shard 0, and by how much this machine's clock is ahead of that. Then clocks are compared until End.
+// Ready says that this shard can send load, with what made it, and waits for the agreed start. It returns instant 0 by
+// the clock of shard 0, and by how much this machine's clock is ahead of that. Then clocks are compared until End.
 func (g *Group) Ready(
 	ctx context.Context, load string, about map[string]string,
 ) (at time.Time, ahead time.Duration, err error) {

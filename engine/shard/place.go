@@ -118,8 +118,8 @@ func (p *place) draw() error {
 	return f.Close()
 }
 
-// post writes the rendezvous of a directory: in place of the file, and not into what somebody may have put there, such
-// as a link or a pipe.
+// post writes the rendezvous of a directory. It replaces the file, and writes nothing into what somebody may have put
+// there, such as a link or a pipe.
 func (p *place) post(r *rendezvous) error {
 	if p.address != "" {
 		return nil

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// How far the percentiles of one run are from those of a run without end is told by its sections: parts of equally
-// many requests, one behind the other. If requests depend on each other, sections differ by more than chance explains,
-// and as many requests say less.
+// Sections tell how far the percentiles of one run are from those of a run without end. They are parts of equally many
+// requests, one behind the other. If requests depend on each other, sections differ by more than chance explains, and
+// as many requests say less.
 
 // MostSections is into how many sections a run is cut at most.
 const MostSections = 20
@@ -339,8 +339,8 @@ func StepsT(values []float64) float64 {
 	return mean / math.Sqrt(left/(n-1)/n)
 }
 
-// Student95 is how many standard errors from a mean 95 % of Student's t reach, with so many degrees of freedom, 1 or
-// more; they need not be whole.
+// Student95 is how many standard errors from a mean 95 % of Student's t reach. freedom is its degrees, 1 or more, which
+// need not be whole.
 func Student95(freedom float64) float64 {
 	exact := [...]float64{12.706, 4.303, 3.182} // of 1, 2 and 3
 	for i := range exact[1:] {

@@ -189,8 +189,8 @@ func FindQuantity(called string) (name, unit string, err error) {
 	return q.name, q.unit, nil
 }
 
-// parseLimit reads a limit in a unit: a time is in ms unless it says otherwise, a share is a number from 0 to 1 or
-// has a %.
+// parseLimit reads a limit in a unit. A time is in ms unless it says otherwise; a share is a number from 0 to 1, or has
+// a %.
 func parseLimit(text, unit string) (limit float64, err error) {
 	switch unit {
 	case inMS:
@@ -284,8 +284,8 @@ func requestsOf(s *metrics.Summary, name string) int64 {
 	return s.Requests.Planned - s.Requests.Stopped
 }
 
-// mostByChance is how likely the requests of a share may be by chance, if the true one is at the limit, where they are
-// too few and decide all the same.
+// mostByChance bounds how likely the requests of a share are by chance, if the true one is at the limit. Below it they
+// decide, although they are too few.
 const mostByChance = 0.05
 
 // shareDecides reports whether a share of few requests lies beyond a limit, or within it, by more than chance.
@@ -295,7 +295,7 @@ func shareDecides(share, limit float64, n int64) bool {
 }
 
 // decides reports whether a lower percentile of the same latency, which has enough values, tells whether an objective
-// is met: as a higher one is no smaller, it exceeds what the lower one exceeds.
+// is met. A higher one is no smaller, so it exceeds what the lower one exceeds.
 func decides(o *metrics.Objective, s *metrics.Summary, exceeds func(float64) bool) bool {
 	latency, _, _ := strings.Cut(o.Metric, ".")
 	for _, lower := range stats.PercentileKeys() {

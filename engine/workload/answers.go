@@ -7,11 +7,11 @@ import (
 	"github.com/fastreplay/fastreplay/codec/trace"
 )
 
-// Answers are the tokens that servers are told to answer, so that the prompt of a turn is really the prompt and the
-// answer of the turn before, and then something new.
+// Answers are the tokens that servers are told to answer. So the prompt of a turn really begins with the prompt and the
+// answer of the turn before.
 //
 // A row has ids of whole blocks, and perhaps one of its last block, which is not full. What it has beyond its whole
-// blocks is taken from the turn that goes on from it, and so is its answer, as far as that turn's prompt reaches. That
+// blocks is taken from the turn that goes on from it. So is its answer, as far as that turn's prompt reaches. That
 // turn's own end comes from the one after it, and so on. So all prompts of a conversation begin one text. Without a
 // next turn, and where the ids disagree, the tokens are the row's own.
 type Answers struct {

@@ -25,7 +25,8 @@ type FollowPolicy struct {
 }
 
 // Dependencies returns what a trace's first n requests wait for, as its graph has it. A delay that the trace does not
-// have is the recorded time from the trigger to the request; of several requests that have to end, from the last end.
+// have is the recorded time from the trigger to the request. If several requests have to end, it counts from the last
+// end.
 func (p FollowPolicy) Dependencies(t *trace.Trace, n int) *sched.Dependencies {
 	g := t.Graph(n)
 	follow := &sched.Dependencies{
@@ -134,8 +135,8 @@ func delay(t *trace.Trace, i int, w trace.Dependency, lastEnd int64) int64 {
 	return t.ArrivalNS[i] - lastEnd
 }
 
-// bounds are the instants before which requests do not leave: those that the trace has as bounds, and in jobs the own
-// instants of requests that wait for nothing. In jobs they count from the first instant of the job.
+// bounds are the instants before which requests do not leave. They are those that the trace has as bounds, and in jobs
+// the own instants of requests that wait for nothing. In jobs they count from the first instant of the job.
 func (p FollowPolicy) bounds(t *trace.Trace, follow *sched.Dependencies) []int64 {
 	bounds := make([]int64, len(follow.First)-1)
 	begins := map[int32]int64{} // of jobs

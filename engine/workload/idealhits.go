@@ -74,8 +74,9 @@ func (m *IdealModel) Observe(i int, h *IdealHits) {
 	}
 }
 
-// PrimedTokens is how many tokens of some requests' prompts the requests that prepare caches bring there, if nothing
-// else does: of those that come after them, and that counts has. It is unknown, false, where ideal hits are.
+// PrimedTokens is how many tokens of prompts are in caches because requests that prepare have brought them there, if
+// nothing else does. It is about requests that come after those, and that counts has. It is unknown, false, where ideal
+// hits are.
 func (w *Work) PrimedTokens(counts func(i int) bool) (tokens int64, known bool) {
 	if w.Overhead.HeadUnknown {
 		return 0, false

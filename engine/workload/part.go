@@ -116,8 +116,8 @@ func (w *Work) KeepPart(
 	return ideal, next
 }
 
-// Identity is SHA-256 over all that decides what the shards of a whole work send, when and where: settings, and of each
-// request its shard, instant, place, lengths, blocks or verbatim content, and expected hits.
+// Identity is SHA-256 over all that decides what the shards of a whole work send, when and where. That is settings, and
+// of each request its shard, instant, place, lengths, content and expected hits.
 func (w *Work) Identity(of []int32, ideal IdealHits, settings ...any) string {
 	h := sha256.New()
 	fmt.Fprintln(h, settings...)

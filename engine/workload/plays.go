@@ -44,8 +44,8 @@ type Plays struct {
 	Primers int // so many requests, the first, bring into caches what was there at the snapshots
 	Prepare int // so many, with the primers, are sent before any other
 	Plays   int
-	// Begun are the plays of which requests may leave before the barrier: the first one of each lane, in order, and
-	// those that lanes take while they warm up.
+	// Begun are the plays of which requests may leave before the barrier. They are the first one of each lane, in
+	// order, and those that lanes take while they warm up.
 	Begun []BegunPlay
 	// of requests of plays that begin at snapshots: how many of their job came before and are not among those; else 0
 	Before []int32
@@ -141,8 +141,8 @@ func (p *Plays) Follow(policy FollowPolicy) FollowPolicy {
 	return policy
 }
 
-// drawn is a random number that follows from what it is for: the first 8 bytes, the highest first, of the SHA-256 of
-// the words with spaces between them and a line's end.
+// drawn is a random number that follows from what it is for. It is the first 8 bytes, the highest first, of the SHA-256
+// of the words, with spaces between them and a line's end.
 func drawn(words ...any) uint64 {
 	sum := sha256.Sum256([]byte(fmt.Sprintln(words...)))
 	return binary.BigEndian.Uint64(sum[:])

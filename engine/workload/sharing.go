@@ -117,8 +117,8 @@ func (s *sharing) coarse(whole int64) bool {
 	return whole >= leastPiece*int64(len(s.segments))
 }
 
-// mayBeWorth reports whether blocks may save enough, by an estimate that takes a fiftieth of the time: linear counting
-// of distinct blocks (Whang and others, 1990) in a bit for each of them at least.
+// mayBeWorth reports whether blocks may save enough, by an estimate that takes a fiftieth of the time. It is linear
+// counting of distinct blocks (Whang and others, 1990), with at least a bit for each.
 func (m *Requests) mayBeWorth() bool {
 	whole := m.Bytes()
 	w := m.work

@@ -149,7 +149,7 @@ func (w *Work) Records(runID string, ideal IdealHits, backend api.Backend) []rec
 	return records
 }
 
-// Describe makes r the record of request i as far as that is known before it has an id and a place; without ideal hits
+// Describe makes r the record of request i, as far as that is known before it has an id and a place. Without ideal hits
 // it expects none.
 func (w *Work) Describe(r *record.Record, i int, ideal IdealHits, backend api.Backend) {
 	t := w.Trace
