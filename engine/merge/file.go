@@ -104,10 +104,10 @@ type File struct {
 	Index    int              `json:"index"`    // from 0
 	Count    int              `json:"count"`    // shards of the load
 	Version  string           `json:"version"`  // of fastreplay
-	Load     string           `json:"load"`     // SHA-256 of the whole load as planned, "sha256:…": equal in all shards
+	Identity string           `json:"load"`     // SHA-256 of the whole load as planned, "sha256:…": equal in all shards
 	Requests int64            `json:"requests"` // of this shard
 	Workload metrics.Workload `json:"workload"` // the whole load, as summary.json has it; without a fingerprint
-	Size     metrics.Load     `json:"size"`     // of the whole load, as run.json has it
+	Load     metrics.Load     `json:"size"`     // of the whole load, as run.json has it
 
 	StartAt time.Time `json:"start_at"` // the agreed instant 0, by the clock of shard 0
 	LateNS  int64     `json:"late_ns"`  // how much later than the agreed start this shard was ready; 0 = in time

@@ -69,7 +69,7 @@ func (s *Shards) Write(dir string, seen *atomic.Int64) (sum *metrics.Summary, er
 	}
 	plan.Run = sum.Run
 	plan.Workload = sum.Workload
-	plan.Load = s.first.file.Size
+	plan.Load = s.first.file.Load
 	plan.WireBytes = sum.Client.WireBytes
 	ended := started.Add(time.Duration(endNS))
 	return sum, errors.Join(

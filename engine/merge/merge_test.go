@@ -145,7 +145,7 @@ func writeTo(t testing.TB, root string, parts []part, index, requests int, whole
 		must.Do(t, err)
 	}
 	check(os.Mkdir(dir, 0o755))
-	f := File{Schema: Schema, Index: index, Count: len(parts), Version: "v", Load: "sha256:1", Requests: int64(len(p.plan)), Workload: metrics.Workload{Requests: int64(requests)}, Size: metrics.Load{Requests: int64(requests)}, StartAt: start}
+	f := File{Schema: Schema, Index: index, Count: len(parts), Version: "v", Identity: "sha256:1", Requests: int64(len(p.plan)), Workload: metrics.Workload{Requests: int64(requests)}, Load: metrics.Load{Requests: int64(requests)}, StartAt: start}
 	if p.offsetNS != 0 {
 		f.Clock = []shard.Offset{{AtNS: 0, OffsetNS: p.offsetNS, ErrorNS: 1000}}
 	}

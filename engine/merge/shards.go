@@ -149,7 +149,7 @@ func (s *Shards) open(name string) error {
 	for _, differs := range []struct{ what, here, there string }{
 		{"version of fastreplay", f.Version, like.file.Version},
 		{"number of shards", strconv.Itoa(f.Count), strconv.Itoa(like.file.Count)},
-		{"load (trace, flags or servers)", short(f.Load), short(like.file.Load)},
+		{"load (trace, flags or servers)", short(f.Identity), short(like.file.Identity)},
 		{"number of requests", format.Count(f.Workload.Requests), format.Count(like.file.Workload.Requests)},
 		{"agreed start", f.StartAt.String(), like.file.StartAt.String()},
 		{"servers", servers, strings.Join(like.plan.Run.Targets, " ")},

@@ -67,7 +67,7 @@ func (r *runner) about() map[string]string {
 		}
 	}
 	about["trace"] = fmt.Sprintf("%s of %d rows", r.load.Trace.Name, r.load.Trace.FileRows)
-	about["requests"] = fmt.Sprint(r.load.Shard.Size.Requests)
+	about["requests"] = fmt.Sprint(r.load.Shard.Load.Requests)
 	return about
 }
 
@@ -86,7 +86,7 @@ func (r *runner) awaitStart(ctx context.Context, group *shard.Group) (err error)
 	file.ClockErr = "without --start-barrier nobody was asked; " + host.ClockWords()
 	switch {
 	case group != nil:
-		agreed, ahead, err := group.Ready(ctx, file.Load, r.about())
+		agreed, ahead, err := group.Ready(ctx, file.Identity, r.about())
 		if err != nil {
 			return err
 		}

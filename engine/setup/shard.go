@@ -55,9 +55,9 @@ func (p *Prepared) takePart(backend api.Backend) error {
 		Count:    part.Count,
 		Version:  p.o.Version,
 		Workload: p.Workload(nil),
-		Size:     p.Load(),
+		Load:     p.Load(),
 		StartAt:  p.o.StartAt.UTC(),
-		Load: p.Identity(of, p.Ideal, part.Count, p.o.Version, p.o.Seed, p.o.API, p.model, p.o.Prompt,
+		Identity: p.Identity(of, p.Ideal, part.Count, p.o.Version, p.o.Seed, p.o.API, p.model, p.o.Prompt,
 			string(p.o.Extra), p.o.NoForceOutput, p.o.NoStream, p.salt != "",
 			p.o.SessionsText(), p.o.Sessions.History, p.o.Route),
 	}
@@ -74,7 +74,7 @@ func (p *Prepared) takePart(backend api.Backend) error {
 		all += cost
 	}
 	p.line("shard %d of %d (0 to %d): %s of %s requests, %s of the work", part.Index, part.Count, part.Count-1,
-		format.Count(p.Shard.Requests), format.Count(p.Shard.Size.Requests), format.Percent(
+		format.Count(p.Shard.Requests), format.Count(p.Shard.Load.Requests), format.Percent(
 			float64(costs[part.Index])/float64(all),
 		))
 	if n := max(p.o.Pacing.Concurrency, p.o.Pacing.Lanes); n > 0 {
