@@ -231,7 +231,7 @@ func (s *searching) warmIns() string {
 	for i := range s.outcomes {
 		each = append(each, format.Span(s.outcomes[i].WarmInS))
 	}
-	return "Each load ran before it was measured, so long: " + strings.Join(each, ", ") + " (--warm-in)."
+	return "The warm-ins of the loads were " + strings.Join(each, ", ") + "; --warm-in sets one for all."
 }
 
 // print writes the table of probes, and what follows from it.

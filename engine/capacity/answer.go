@@ -114,6 +114,8 @@ func (s *Search) ended() string {
 		return s.boundByPart()
 	case s.stopped != "":
 		return s.stopped
+	case held == 0 && o != nil && o.Verdict == Edge && tooShort(o.Slices, o.SliceS) != "": // so will be all others
+		return tooShort(o.Slices, o.SliceS)
 	case held != 0 && s.logLoad(held) >= most-1e-9 && (len(s.posteriors) == 0 || s.confirmed(most)),
 		held != 0 && s.beyond(most):
 		return fmt.Sprintf("The objectives hold at %.4g, and nothing harder was to be tried.", held)
@@ -272,7 +274,7 @@ func (s *Search) Answer() Answer {
 			hard = nil
 		}
 		if a.Doubt == "" {
-			a.Doubt = cmp.Or(s.limited(), slows(c), s.hangsOnOne(c), c.Part.missedWords())
+			a.Doubt = cmp.Or(s.limited(), slows(c), s.hangsOnOne(c), c.Part.missedWords(), tooWide(easy, hard))
 		}
 		if easy != nil && s.logLoad(c.Load) < s.logLoad(*easy) {
 			easy = &c.Load
@@ -290,6 +292,21 @@ func (s *Search) Answer() Answer {
 		a.Low = *low
 	}
 	return a
+}
+
+// tooWide says that an interval is so wide that its ends are little more than guesses; "" if it is not, or open.
+func tooWide(easy, hard *float64) string {
+	const most = 8 // times
+	if easy == nil || hard == nil || *easy == 0 || *hard == 0 {
+		return ""
+	}
+	ratio := max(*easy / *hard, *hard / *easy)
+	if !(ratio > most) {
+		return ""
+	}
+	return fmt.Sprintf("The interval is a factor of %s from end to end, so each end is little more than a guess: at "+
+		"different loads a window has parts of the trace that are not alike. A longer --window would tell.",
+		format.Number(ratio, 2))
 }
 
 // limited says of the first probe whose numbers may be others than measured; "" if there is none.

@@ -185,6 +185,10 @@ func TestShortWindows(t *testing.T) {
 			if d.Verdict != c.want || d.Verdict == Edge && !strings.Contains(d.Why, ": a --window of ") {
 				t.Errorf("%+v, confirmation %v: %+v", c, confirm, d)
 			}
+			s.Add(Outcome{Probe: Probe{Number: 1, Load: 1}, Slices: all, SliceS: 1, Verdict: d.Verdict, Why: d.Why})
+			if a := s.Answer(); (a.Why == d.Why) != (c.want == Edge) {
+				t.Errorf("%+v: the search goes on though no window is long enough, or ends though one was: %+v", c, a)
+			}
 			early := peek
 			early.Ended, early.WindowS = false, 10*peek.WindowS
 			if d := s.Peek(Probe{Number: 1, Load: 1, Confirm: confirm}, early); d.Verdict == Holds && c.want != Holds {

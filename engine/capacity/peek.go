@@ -77,7 +77,7 @@ func (s *Search) Peek(p Probe, peek Peek) Decision {
 			return Decision{true, Edge, noRequest(o.owner())}
 		}
 	}
-	few := tooShort(peek)
+	few := tooShort(peek.Slices, peek.SliceS)
 	if p.Confirm {
 		few = cmp.Or(few, s.tooFew(peek))
 	}
@@ -111,14 +111,14 @@ func TookS(all []Slice, sliceS float64) float64 {
 }
 
 // tooShort says that what a probe has measured so far is too short for anything to hold; "" if it is not.
-func tooShort(peek Peek) string {
-	took := TookS(peek.Slices, peek.SliceS)
-	lasted := float64(len(peek.Slices)) * peek.SliceS
+func tooShort(all []Slice, sliceS float64) string {
+	took := TookS(all, sliceS)
+	lasted := float64(len(all)) * sliceS
 	if !(lasted < leastLengths*took) || math.IsInf(took, 1) {
 		return ""
 	}
 	return fmt.Sprintf(
-		"%s do not tell whether a load holds in which a request takes %s: a --window of %s or more would tell, and a "+
+		"A window of %s does not tell whether a load holds in which a request takes %s: a --window of %s or more would tell, and a "+
 			"trace as long.",
 		format.Span(lasted),
 		format.Span(took),
