@@ -118,8 +118,8 @@ func tooShort(all []Slice, sliceS float64) string {
 		return ""
 	}
 	return fmt.Sprintf(
-		"A window of %s does not tell whether a load holds in which a request takes %s: a --window of %s or more would tell, and a "+
-			"trace as long.",
+		"A window of %s does not tell whether a load holds in which a request takes %s: a --window of %s or more "+
+			"would tell, and a trace as long.",
 		format.Span(lasted),
 		format.Span(took),
 		format.Span(math.Ceil(leastLengths*took)),
