@@ -13,10 +13,12 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// lanesLoad is a random plan of jobs with preparation, how long servers take for each request, and which they refuse
-// since its context is too long.
+// lanesLoad is a random plan of jobs with preparation, or of requests with instants of their own, how long servers take
+// for each request, and which they refuse since its context is too long.
 type lanesLoad struct {
 	plan    sched.Plan
+	job     []int32 // of requests; one holds all that have instants of their own
+	boundNS []int64 // when requests are released at the earliest, since their job's time 0
 	took    []int64
 	refused []bool
 	lookNS  int64   // how long after all has been prepared the barrier comes
@@ -39,12 +41,14 @@ func randomLanes(t *testing.T, rng *rand.Rand) *lanesLoad {
 
 func drawLanes(rng *rand.Rand) (*lanesLoad, error) {
 	n, lanes, jobs := 3+rng.IntN(40), 1+rng.IntN(4), 1+rng.IntN(8)
-	d := &sched.Dependencies{Think: true}
-	if rng.IntN(4) > 0 {
+	open := rng.IntN(3) == 0
+	d := &sched.Dependencies{Think: !open || rng.IntN(2) == 0}
+	if !open && rng.IntN(4) > 0 {
 		d.Prepare = int32(rng.IntN(1 + n/2))
 	}
 	short := rng.IntN(3) // jobs that may do nothing but prepare
 	numbers, members := map[int]int32{}, map[int32][]int32{}
+	own := make([]int64, n)
 	l := &lanesLoad{took: make([]int64, n), refused: make([]bool, n), seenNS: make([]int64, n)}
 	for i := range int32(n) {
 		key := rng.IntN(jobs)
@@ -69,26 +73,50 @@ func drawLanes(rng *rand.Rand) (*lanesLoad, error) {
 				if rng.IntN(4) == 0 {
 					w.Dispatch, w.DelayNS = true, 1+w.DelayNS
 				}
+				if !d.Think {
+					w.DelayNS = 0
+				}
 				waits = append(waits, w)
 			}
 		}
 		d.Add(waits...)
-		d.Job, d.Stream = append(d.Job, job), append(d.Stream, int32(rng.IntN(3)))
+		l.job, d.Stream = append(l.job, job), append(d.Stream, int32(rng.IntN(3)))
 		d.NotBeforeNS = append(d.NotBeforeNS, rng.Int64N(3)*rng.Int64N(9e9))
+		own[i] = rng.Int64N(int64(n) * 1e9)
 		members[job] = append(members[job], i)
 		l.took[i], l.refused[i] = 1+rng.Int64N(4e9), rng.IntN(12) == 0
 	}
-	if rng.IntN(3) == 0 {
-		d.Stream = nil
-	}
-	d.IdleNS, d.TreeIdleNS = rng.Int64N(2)*(1+rng.Int64N(3e9)), rng.Int64N(2)*(1+rng.Int64N(6e9))
+	l.boundNS = slices.Clone(d.NotBeforeNS)
 	l.lookNS = rng.Int64N(2) * rng.Int64N(3e9)
 	end := rng.Int64N(2) * (1 + rng.Int64N(40e9))
+	if d.Think {
+		d.IdleNS = rng.Int64N(2) * (1 + rng.Int64N(3e9))
+	}
 	var err error
-	if l.plan, err = sched.Closed(n, lanes, 0); err == nil {
+	if open {
+		slices.Sort(own)
+		for i := range l.boundNS {
+			if !d.Think || len(d.Of(int32(i))) == 0 {
+				l.boundNS[i] = own[i]
+			}
+		}
+		clear(l.job)
+		d.Stream = nil
+		l.plan, err = sched.FromTrace(own, 1, 0)
+	} else {
+		if rng.IntN(3) == 0 {
+			d.Stream = nil
+		}
+		d.Job, d.TreeIdleNS = l.job, rng.Int64N(2)*(1+rng.Int64N(6e9))
+		l.plan, err = sched.Closed(n, lanes, 0)
+	}
+	if err == nil {
 		l.plan, err = l.plan.Following(d)
 	}
-	if l.plan.Concurrency = lanes; end > 0 {
+	if !open {
+		l.plan.Concurrency = lanes
+	}
+	if end > 0 {
 		l.plan.EndNS = end
 	}
 	return l, err
@@ -131,12 +159,16 @@ func (l *lanesLoad) drive(t *testing.T) (r lanesResult) {
 			barrier = now + l.lookNS
 		}
 	}
-	send(0, q.begin(0))
+	if !l.plan.Open() {
+		send(0, q.begin(0))
+	}
 	for over := false; ; {
 		now := barrier
 		if !over {
-			due, _ := q.nextDue()
-			now = min(now, due)
+			due, left := q.nextDue()
+			if now = min(now, due); left != count(r.released, neverNS) {
+				t.Fatalf("%d requests are to come, of %v", left, r.released)
+			}
 		}
 		for _, at := range inFlight {
 			now = min(now, at)
@@ -177,6 +209,15 @@ func (l *lanesLoad) drive(t *testing.T) (r lanesResult) {
 	}
 }
 
+func count(list []int64, value int64) (n int) {
+	for _, v := range list {
+		if v == value {
+			n++
+		}
+	}
+	return n
+}
+
 // simulation has the same by the rules, in the clock's own time: it goes from event to event, and looks at all
 // requests each time.
 type simulation struct {
@@ -197,7 +238,7 @@ func (l *lanesLoad) simulate() lanesResult {
 	n, d := l.plan.Requests, l.plan.Dependencies
 	s := &simulation{lanesLoad: l, d: d, ready: make([]int64, n), over: map[[2]int]bool{}, lost: make([]bool, n)}
 	s.r.released, s.r.ended = slices.Repeat([]int64{neverNS}, n), slices.Repeat([]int64{neverNS}, n)
-	s.begun, s.idleSince = slices.Repeat([]int64{neverNS}, d.Jobs()), make([]int64, d.Jobs())
+	s.begun, s.idleSince = slices.Repeat([]int64{neverNS}, max(1, d.Jobs())), make([]int64, max(1, d.Jobs()))
 	s.barrierNS = math.MaxInt64
 	if d.Prepare > 0 {
 		s.r.barrier = -1
@@ -233,7 +274,7 @@ func (s *simulation) isPrepared() bool { return s.r.barrier >= 0 }
 // inFlight counts requests of a job, -1 = of all.
 func (s *simulation) inFlight(job int32) (n int) {
 	for i, at := range s.r.released {
-		if at >= 0 && s.r.ended[i] < 0 && (job < 0 || s.d.Job[i] == job) {
+		if at >= 0 && s.r.ended[i] < 0 && (job < 0 || s.job[i] == job) {
 			n++
 		}
 	}
@@ -243,7 +284,7 @@ func (s *simulation) inFlight(job int32) (n int) {
 // left counts requests of a job that have not ended.
 func (s *simulation) left(job int32) (n int) {
 	for i, at := range s.r.ended {
-		if at < 0 && s.d.Job[i] == job {
+		if at < 0 && s.job[i] == job {
 			n++
 		}
 	}
@@ -252,7 +293,7 @@ func (s *simulation) left(job int32) (n int) {
 
 // fires is when request i is released by what is known; math.MaxInt64 = nobody knows.
 func (s *simulation) fires(i int) int64 {
-	job := s.d.Job[i]
+	job := s.job[i]
 	waits := false
 	for k := range s.d.Of(int32(i)) {
 		waits = waits || !s.over[[2]int{i, k}]
@@ -260,14 +301,14 @@ func (s *simulation) fires(i int) int64 {
 	if waits || s.r.released[i] != neverNS || s.begun[job] == neverNS || int32(i) >= s.d.Prepare && !s.isPrepared() {
 		return math.MaxInt64
 	}
-	return max(s.ready[i], s.begun[job]+s.d.NotBeforeNS[i])
+	return max(s.ready[i], s.begun[job]+s.boundNS[i])
 }
 
 // firstOf is when the first request of a job is released, -1 = of all.
 func (s *simulation) firstOf(job int32) int64 {
 	first := int64(math.MaxInt64)
 	for i := range s.ready {
-		if job < 0 || s.d.Job[i] == job {
+		if job < 0 || s.job[i] == job {
 			first = min(first, s.fires(i))
 		}
 	}
@@ -344,7 +385,7 @@ func (s *simulation) endRequests() {
 			ending = append(ending, s.loseStream(i)...)
 		}
 		for _, k := range ending {
-			s.r.ended[k], s.quietNS, s.idleSince[s.d.Job[k]] = s.nowNS, s.nowNS, s.nowNS
+			s.r.ended[k], s.quietNS, s.idleSince[s.job[k]] = s.nowNS, s.nowNS, s.nowNS
 			s.wait(k, true)
 			s.wait(k, false)
 		}
@@ -366,7 +407,7 @@ func (s *simulation) loseStream(i int) (out []int) {
 			}
 			first, after := true, false
 			for j := range k {
-				if s.d.Job[j] == s.d.Job[k] && s.d.Stream[j] == s.d.Stream[k] {
+				if s.job[j] == s.job[k] && s.d.Stream[j] == s.d.Stream[k] {
 					first, after = false, after || s.lost[j]
 				}
 			}
@@ -374,7 +415,7 @@ func (s *simulation) loseStream(i int) (out []int) {
 			only, ofJob := first, false
 			for _, w := range waits {
 				only = only && s.lost[w.On]
-				ofJob = ofJob || s.d.Job[w.On] == s.d.Job[k]
+				ofJob = ofJob || s.job[w.On] == s.job[k]
 			}
 			if after || only && ofJob {
 				s.lost[k], s.r.released[k], again = true, takenOut, true
@@ -405,11 +446,11 @@ func (s *simulation) passBarrier() {
 func (s *simulation) startJobs() {
 	running := 0
 	for job := range int32(len(s.begun)) {
-		prepares := slices.Contains(s.d.Job[:s.d.Prepare], job)
+		prepares := slices.Contains(s.job[:s.d.Prepare], job)
 		switch {
 		case s.begun[job] != neverNS && s.left(job) > 0:
 			running++
-		case s.begun[job] == neverNS && (prepares || s.isPrepared() && running < s.plan.Concurrency):
+		case s.begun[job] == neverNS && (prepares || s.isPrepared() && running < max(1, s.plan.Concurrency)):
 			running++
 			s.begun[job], s.idleSince[job] = s.nowNS, s.nowNS
 		}
@@ -423,7 +464,7 @@ func (s *simulation) moveUp(job int32, count *IdleCut) {
 		return
 	}
 	for i := range s.ready {
-		if job < 0 || s.d.Job[i] == job {
+		if job < 0 || s.job[i] == job {
 			s.ready[i] -= by
 		}
 	}
@@ -493,8 +534,8 @@ func TestLateEyesMoveNothing(t *testing.T) {
 	}
 }
 
-// TestLanesAsSimulated: with a barrier, both caps of idle times, refusals and an end, requests of random graphs are
-// released, end and are taken out when a simulation by the rules says.
+// TestLanesAsSimulated: with a barrier, both caps of idle times, refusals and an end, and at instants of their own,
+// requests of random graphs are released, end and are taken out when a simulation by the rules says.
 func TestLanesAsSimulated(t *testing.T) {
 	var barriers, all, trees, cut int
 	rounds := graphs(2000)
@@ -505,11 +546,7 @@ func TestLanesAsSimulated(t *testing.T) {
 			t.Fatalf("seed %d: %+v\n%+v\n got %+v\nwant %+v", seed, l.plan, l.plan.Dependencies, got, want)
 		}
 		barriers, all, trees = barriers+min(1, int(l.plan.Dependencies.Prepare)), all+got.all.Times, trees+got.ofTrees.Times
-		for _, at := range got.released {
-			if at == takenOut {
-				cut++
-			}
-		}
+		cut += count(got.released, takenOut)
 	}
 	t.Logf("%d graphs: %d barriers, %d idle times of all cut, %d of jobs, %d requests taken out", rounds, barriers, all, trees, cut)
 }
