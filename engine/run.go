@@ -250,12 +250,16 @@ func (r *Run) endRequest(i int32) {
 		r.poolOf(i).endRequest(r.recordOf(i).Outcome)
 	}
 	now := r.clock.Now()
+	rec := r.recordOf(i)
+	if rec.SentNS != record.None && rec.DoneNS == record.None { // no answer ended it
+		rec.DoneNS = now
+	}
 	endedNS := now // what waits for the request counts from its end, however late that was seen
-	if done := r.recordOf(i).DoneNS; done != record.None {
-		endedNS = min(now, done)
+	if rec.DoneNS != record.None {
+		endedNS = min(now, rec.DoneNS)
 	}
 	lost := r.afterFailure(i)
-	r.cfg.History.Note(i, r.recordOf(i))
+	r.cfg.History.Note(i, rec)
 	r.cfg.History.Ended(r.clock, i)
 	for {
 		end := r.endNS.Load()

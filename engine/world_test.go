@@ -624,6 +624,9 @@ func (x *world) checkRecord(i int, rec *record.Record, tries int) {
 	if x.flawless() && (rec.Outcome != record.OK || rec.Resent > 0) {
 		bad("nothing has gone wrong")
 	}
+	if rec.SentNS != record.None && rec.DoneNS < rec.SentNS {
+		bad("it was sent, and nobody knows when it ended")
+	}
 	allowed := false
 	switch rec.Outcome {
 	case record.OK:

@@ -93,7 +93,8 @@ type Record struct {
 	// else came
 	FirstOutputNS int64 `json:"first_output_ns"`
 	LastTokenNS   int64 `json:"last_token_ns"` // last token chunk
-	DoneNS        int64 `json:"done_ns"`       // end of the response body
+	// end of the response body; of a request that failed or was cut off before it, when that was seen
+	DoneNS int64 `json:"done_ns"`
 	// duration that a gateway (LiteLLM) reports for itself; absent if none does
 	GatewayNS int64 `json:"gateway_ns,omitempty"`
 	// duration for which a gateway (LiteLLM, Envoy) reports to have waited for the head of the server's response;

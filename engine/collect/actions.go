@@ -78,13 +78,15 @@ func (c *Collector) actions(s *metrics.Summary) []metrics.Action {
 	c.timings.each(func(k *timing) {
 		if !stopped(k.outcome) {
 			j.all = append(j.all, k)
+		} else if k.sent {
+			j.open = append(j.open, k)
 		}
 	})
 	slices.SortStableFunc(j.all, func(a, b *timing) int { return cmp.Compare(a.atNS, b.atNS) })
 	out = slices.DeleteFunc(out, func(a metrics.Action) bool { return !a.Began() })
 	for i := range out {
 		j.at(out, i, func(*metrics.Action) bool { return true })
-		j.prove()
+		j.prove(out[:i])
 	}
 	for i := range out {
 		j.at(out, i, func(next *metrics.Action) bool { return next.Landed })
@@ -111,6 +113,7 @@ type aftermath struct {
 	servers *metrics.Servers
 	changes []scrape.Event // of the targets
 	all     []*timing      // in order of sending
+	open    []*timing      // that the end of the run cut off
 	action  *metrics.Action
 	// from its begin to that of the next, or the end; until when an effect may come
 	fromS, toS, reachS float64
@@ -126,17 +129,23 @@ type sign struct {
 	soft bool // load may have that effect, too
 }
 
-// prove sets whether the action landed.
-func (j *aftermath) prove() {
+// prove sets whether the action landed, after earlier ones.
+func (j *aftermath) prove(earlier []metrics.Action) {
 	a := j.action
 	a.Landed, a.LandedS = false, nil
 	signs := slices.Concat(j.failures(), j.events(), j.newInstances(), j.silences())
 	slices.SortStableFunc(signs, func(x, y sign) int { return cmp.Compare(x.atS, y.atS) })
 	var proofs, doubted []sign
 	for _, x := range signs {
-		if x.soft && j.loadRise(x.atS) > loadRise {
+		other := j.other(earlier, x.atS)
+		switch {
+		case other != nil:
+			x.text += ", but that may come from the action at " + format.Seconds(other.BeganS())
 			doubted = append(doubted, x)
-		} else {
+		case x.soft && j.loadRise(x.atS) > loadRise:
+			x.text += ", but more load can do that, too, and it rose"
+			doubted = append(doubted, x)
+		default:
 			proofs = append(proofs, x)
 		}
 	}
@@ -151,13 +160,16 @@ func (j *aftermath) prove() {
 	case !j.knowsBefore():
 		a.Proof = "too little is known of the time before it; a check (expect) tells more"
 	case len(doubted) > 0:
-		a.Proof = doubted[0].text + ", but more load can do that, too, and it rose"
+		a.Proof = doubted[0].text
 	case a.Check == metrics.CheckedEarly:
 		a.Proof = "its check succeeded before it, too, and nothing else shows an effect"
 	case a.Check == metrics.CheckUnfinished:
 		a.Proof = "its check had not succeeded when the run ended"
 	default:
 		a.Proof = "no target fails more than before, no server restarted or fell silent, no new one answered"
+		if j.reachS < min(j.endS, j.fromS+a.Ran.TookS+reachS) {
+			a.Proof += " before the next action"
+		}
 	}
 	if a.Landed && len(proofs) > 0 {
 		first := proofs[0].atS
@@ -167,6 +179,20 @@ func (j *aftermath) prove() {
 		a.LandedS = &first
 		a.Proof = strings.Join(format.Present(a.Proof, proofs[0].text), ", ")
 	}
+}
+
+// other is an earlier action that was not seen to land, and of which an effect at an instant may be, too. One that
+// comes much sooner after this action is this one's. It is nil if there is none.
+func (j *aftermath) other(earlier []metrics.Action, atS float64) *metrics.Action {
+	const sooner = 10 // times
+	for i := range earlier {
+		o := &earlier[i]
+		sinceS := atS - o.Ran.StartedS
+		if !o.Landed && o.Check != metrics.CheckFailed && sinceS < o.Ran.TookS+reachS && sooner*(atS-j.fromS) > sinceS {
+			return o
+		}
+	}
+	return nil
 }
 
 // beforeS is since when as much time had passed before the action as is looked at after it.
@@ -403,11 +429,19 @@ func (j *aftermath) count() {
 			cost.Failed++
 		}
 		if at >= max(j.calmS, j.fromS-bandS) && at < j.fromS {
-			before = append(before, k)
+			if failed || seconds(k.atNS+endlessTTFT(k)) < j.fromS { // else it waited when the action came
+				before = append(before, k)
+			}
 		} else if at >= sinceS && at < j.toS {
 			after = append(after, k)
 		}
 	}
+	for _, k := range j.open {
+		if at := seconds(k.atNS); at >= sinceS && at < j.toS {
+			after = append(after, k)
+		}
+	}
+	slices.SortStableFunc(after, func(a, b *timing) int { return cmp.Compare(a.atNS, b.atNS) })
 	cost.Requests = int64(len(after))
 	failed := 0
 	for _, k := range before {
@@ -417,7 +451,7 @@ func (j *aftermath) count() {
 	cost.HitsLost = j.hitsLost(sinceS)
 	cost.SLODebt = j.sloDebt()
 	j.band(cost, before, after)
-	if cost.Left {
+	if cost.BandMS != nil && (cost.Left == nil || *cost.Left) {
 		j.calmS = j.toS
 	}
 	if cost.BackS != nil {
@@ -479,21 +513,25 @@ func (j *aftermath) band(cost *metrics.ActionCost, before, after []*timing) {
 	cost.BandMS = new(float64(limitNS) / 1e6)
 	later := slices.Collect(slices.Chunk(after[:len(after)-len(after)%size], size))
 	beyond := func(i int) bool { return ttftP95(later[i]) > limitNS }
-	left, back := -1, -1
+	left, back, calm := -1, -1, 0
 	for i := range later {
 		switch {
 		case left < 0 && beyond(i) && (i+1 < len(later) && beyond(i+1) || ttftRank(later[i], 50) > limitNS):
 			left = i
 		case left >= 0 && beyond(i):
-			back = -1
-		case left >= 0 && back < 0:
-			back = i
+			calm = 0
+		case left >= 0:
+			calm++
 		}
-		if left >= 0 && back >= 0 && i-back+1 == calmGroups {
+		if calm == calmGroups {
+			back = i + 1 - calmGroups
 			break
 		}
 	}
-	if cost.Left = left >= 0; !cost.Left {
+	if left < 0 && (len(later) < calmGroups || beyond(len(later)-1)) { // nobody knows
+		return
+	}
+	if cost.Left = new(left >= 0); !*cost.Left {
 		return
 	}
 	untilS := j.toS
@@ -520,13 +558,16 @@ func ttftRank(group []*timing, percent int) int64 {
 	return values[(percent*len(values)+99)/100-1]
 }
 
-// endlessTTFT is a request's TTFT, or E2E if it has none; that of one that failed is without end.
+// endlessTTFT is a request's TTFT, or E2E if it has none. That of one that failed is without end; one that was cut off
+// before it waited for so long at least.
 func endlessTTFT(k *timing) int64 {
-	if k.outcome != record.OK {
-		return math.MaxInt64
-	}
-	if ttft := k.latency(metrics.TTFT); ttft != record.None {
+	switch ttft := k.latency(metrics.TTFT); {
+	case ttft != record.None:
 		return ttft
+	case stopped(k.outcome):
+		return k.endNS - k.atNS
+	case k.outcome != record.OK:
+		return math.MaxInt64
 	}
 	return k.latency(metrics.E2E)
 }

@@ -232,7 +232,7 @@ func TestTimeUntilBack(t *testing.T) {
 			}
 			a := w.run(seed).Actions[0]
 			cost := a.Cost
-			if !a.Landed || !cost.Left || cost.BackS == nil {
+			if !a.Landed || !*cost.Left || cost.BackS == nil {
 				t.Fatalf("%v s, seed %d: %+v, %+v", outS, seed, a, cost)
 			}
 			want := backByHand(sent, ttft, *cost.BandMS, 30, 59)
@@ -255,12 +255,100 @@ func TestTimeUntilBack(t *testing.T) {
 	}
 }
 
+// TestCostWithoutAnEnd: what hangs until the run's end is late, whether it was sent before the action or after. Nothing is
+// said to be within its band, or back, that too few requests tell of.
+func TestCostWithoutAnEnd(t *testing.T) {
+	for _, w := range []struct {
+		name           string
+		hangS, failsS  float64 // since when all requests hang, and a quarter fails
+		slowS, quickS  float64 // from when to when answers wait until quickS
+		words, without string
+	}{
+		{name: "all hang", hangS: 29.9, failsS: 99, slowS: 99, words: "TTFT p95 not back within", without: "stayed"},
+		{name: "few requests follow", hangS: 99, failsS: 30, slowS: 99, words: "too few requests followed to tell whether TTFT p95 stayed", without: "back"},
+		{name: "a pause", hangS: 99, failsS: 99, slowS: 29.8, quickS: 33, words: "TTFT p95 back within", without: "stayed"},
+		{name: "few are calm", hangS: 99, failsS: 99, slowS: 29.8, quickS: 58.8, words: "TTFT p95 not back within", without: "stayed"},
+	} {
+		for seed := range uint64(10) {
+			rng := rand.New(rand.NewPCG(seed, 3))
+			c := NewCollector([]string{"http://a"})
+			n, endS := int64(0), 60.0
+			if w.failsS == 30 {
+				endS = 30.6
+			}
+			for at := 0.0; at < endS; at += rng.ExpFloat64() / 40 {
+				r := sentAt(int64(at*1e9), record.OK, int64(20*(0.5+rng.ExpFloat64()/2)*1e6))
+				switch {
+				case at >= w.hangS:
+					*r = *sentAt(r.PlannedNS, record.Cancelled, 0)
+					r.HeadersNS, r.FirstTokenNS, r.LastTokenNS, r.DoneNS = r.SentNS+ms, record.None, record.None, 61*s
+				case at >= w.failsS && rng.Float64() < 0.25:
+					fail(r, record.ConnectError, refused)
+				case at >= w.slowS && at < w.quickS:
+					r.FirstTokenNS = int64(w.quickS * 1e9)
+					r.LastTokenNS, r.DoneNS = r.FirstTokenNS+5*ms, r.FirstTokenNS+5*ms
+				}
+				c.Add(r, 0)
+				n++
+			}
+			a := metrics.Action{AtS: 30, Check: metrics.CheckPassed, CheckS: new(30.0), Ran: &metrics.Command{StartedS: 30, ExitCode: new(int)}}
+			in := metrics.Summary{Actions: []metrics.Action{a}, Requests: metrics.Requests{Planned: n}}
+			in.Run.DurationS = endS
+			did := c.Summary(in, Probed{}).Actions[0]
+			words := strings.Join(did.CostWords(), "; ")
+			expect.Contains(t, words, w.words, "%s, seed %d", w.name, seed)
+			expect.Lacks(t, words, w.without, w.name)
+			if did.Cost.BandMS == nil || *did.Cost.BandMS > 200 {
+				t.Errorf("%s, seed %d: a band of TTFT that is 20 ms: %s", w.name, seed, words)
+			}
+		}
+	}
+}
+
+// TestWhoseEffect: an effect that an earlier action may have had late is not said to be a later one's, unless it comes
+// at once.
+func TestWhoseEffect(t *testing.T) {
+	for _, w := range []struct {
+		first, second, deadS float64
+		check                string // of the first
+		landed               bool
+	}{
+		{first: 30, second: 32, deadS: 33},
+		{first: 30, second: 36, deadS: 36.01, landed: true},
+		{first: 30, second: 32, deadS: 33, check: metrics.CheckFailed, landed: true},
+	} {
+		world := actionWorld{fate: func(r *record.Record, at float64, target int, _ *rand.Rand) {
+			if target == 1 && at >= w.deadS {
+				fail(r, record.ConnectError, refused)
+			}
+		}}
+		c := NewCollector([]string{"http://a", "http://b", "http://c", "http://d"})
+		for i := range 6000 {
+			r := sentAt(int64(i)*10*ms, record.OK, 20*ms)
+			world.fate(r, float64(i)/100, i%4, nil)
+			c.Add(r, i%4)
+		}
+		ran := func(at float64, check string) metrics.Action {
+			return metrics.Action{AtS: at, Check: check, Ran: &metrics.Command{StartedS: at, ExitCode: new(int)}}
+		}
+		in := metrics.Summary{Actions: []metrics.Action{ran(w.first, w.check), ran(w.second, "")}}
+		in.Run.DurationS = 60
+		all := c.Summary(in, Probed{}).Actions
+		expect.Equal(t, all[0].Landed, false, "the first: %s", all[0].Proof)
+		expect.Equal(t, all[1].Landed, w.landed, "%+v: %s", w, all[1].Proof)
+		if !w.landed {
+			expect.Contains(t, all[0].Proof, "before the next action")
+			expect.Contains(t, all[1].Proof, "but that may come from the action at 30.0 s")
+		}
+	}
+}
+
 // TestBandIsNotLeftByChance: where nothing changes TTFT p95 stays within its band, in nearly all of 200 runs.
 func TestBandIsNotLeftByChance(t *testing.T) {
 	left := 0
 	for seed := range uint64(200) {
 		w := actionWorld{}
-		left += number(w.run(seed).Actions[0].Cost.Left)
+		left += number(*w.run(seed).Actions[0].Cost.Left)
 	}
 	if left > 6 {
 		t.Errorf("left its band in %d of 200 runs", left)
@@ -292,7 +380,7 @@ func TestActionsAfterEachOther(t *testing.T) {
 	expect.Equal(t, fmt.Sprint(all[0].Landed, all[1].Landed, all[2].Landed, all[3].Began()), "true false true false", "landed")
 	expect.Equal(t, all[0].Cost.UntilS, 40.0, "the first ends with the next that landed")
 	expect.Equal(t, all[0].Cost.Failed, int64(200), "failed")
-	if c := all[0].Cost; !c.Left || c.BackS != nil {
+	if c := all[0].Cost; !*c.Left || c.BackS != nil {
 		t.Errorf("the first: %+v", c)
 	}
 	if all[2].Cost.BandMS != nil {

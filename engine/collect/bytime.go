@@ -229,7 +229,7 @@ var timedLatencies = slices.DeleteFunc(metrics.LatenciesIn[metrics.StepLatencies
 type timing struct {
 	atNS, plannedNS, endNS     int64           // sent, or planned where it was not; planned; the last instant known
 	session                    int64           // as in a record
-	latencies                  [numTimed]int64 // of an OK one, in the order of timedLatencies; record.None = none
+	latencies                  [numTimed]int64 // of an OK one, and TTFT of one cut off; record.None = none
 	target, endpoint, instance int32           // below 0: none
 	failure                    int32           // place of its message; below 0: none
 	prompt, output, cached     int32           // tokens of an OK one; cached below 0: not reported
@@ -338,7 +338,7 @@ func (t *timings) add(r *record.Record, target int) {
 		gaveUp:    r.FinishReason == "abort",
 	}
 	for i, l := range timedLatencies {
-		if k.latencies[i] = record.None; r.Outcome == record.OK {
+		if k.latencies[i] = record.None; r.Outcome == record.OK || stopped(r.Outcome) && l == metrics.TTFT {
 			k.latencies[i] = latencies[l].Of(r)
 		}
 	}

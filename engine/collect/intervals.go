@@ -114,6 +114,9 @@ func (k *timing) of(latency int) int64 {
 		}
 		return k.driftNS()
 	}
+	if k.outcome != record.OK {
+		return record.None
+	}
 	if latency == metrics.NTPOT {
 		return metrics.PerOutputToken(k.latency(metrics.E2E), int64(k.output))
 	}

@@ -173,7 +173,7 @@ func (c *Collector) others(o *metrics.Outage, at failingPlace) {
 	var before, during stats.Distribution
 	c.timings.each(func(k *timing) {
 		ttft := k.latency(metrics.TTFT)
-		if ttft == record.None || (failingPlace{k.target, k.endpoint}) == at {
+		if k.outcome != record.OK || ttft == record.None || (failingPlace{k.target, k.endpoint}) == at {
 			return
 		}
 		switch sent := seconds(k.atNS); {

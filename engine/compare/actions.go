@@ -122,9 +122,9 @@ func rounded(v *float64) string {
 func back(action *metrics.Action) string {
 	c := action.Cost
 	switch {
-	case c.BandMS == nil:
+	case c.BandMS == nil || c.Left == nil:
 		return ""
-	case !c.Left:
+	case !*c.Left:
 		return "0"
 	case c.BackS == nil:
 		return "never"

@@ -15,7 +15,7 @@ func TestActionsLineUp(t *testing.T) {
 		r := &run{summary: new(metrics.Summary)}
 		for i, s := range at {
 			action := metrics.Action{AtS: s, Landed: landed && i == 0, LandedS: new(s + 1), Ran: &metrics.Command{StartedS: s}}
-			action.Cost = &metrics.ActionCost{Failed: failed, BandMS: new(100.0), Left: true, BackS: back, SLODebt: new(12.7)}
+			action.Cost = &metrics.ActionCost{Failed: failed, BandMS: new(100.0), Left: new(true), BackS: back, SLODebt: new(12.7)}
 			r.summary.Actions = append(r.summary.Actions, action)
 		}
 		return r

@@ -60,7 +60,7 @@ type ActionCost struct {
 
 	// the most that TTFT p95 was before, and a quarter more; null: too few requests, or others failed
 	BandMS *float64 `json:"ttft_p95_band_ms"`
-	Left   bool     `json:"left_band"` // TTFT p95 went beyond it
+	Left   *bool    `json:"left_band"` // TTFT p95 went beyond it; null: unknown, or too few requests followed to tell
 	BackS  *float64 `json:"back_s"`    // when it was back within; null: it never left, or was not back
 	Late   int64    `json:"late"`      // ok requests beyond the band until it was back
 }
@@ -150,7 +150,10 @@ func (a *Action) CostWords() []string {
 	switch {
 	case c.BandMS == nil:
 		parts = append(parts, "before it no calm time tells what TTFT p95 is usual")
-	case !c.Left:
+	case c.Left == nil:
+		parts = append(parts, "too few requests followed to tell whether TTFT p95 stayed within "+
+			format.Milliseconds(*c.BandMS))
+	case !*c.Left:
 		parts = append(parts, "TTFT p95 stayed within "+format.Milliseconds(*c.BandMS))
 	case c.BackS == nil:
 		band := format.Milliseconds(*c.BandMS)
