@@ -250,7 +250,11 @@ func (r *Result) pairParts(a, b *Side) {
 		for _, run := range part.runs {
 			run.pairWith(whole.runs[0])
 		}
-		r.note("%s was sent without %s: the difference of the others is what %s costs them", name, left, left)
+		costs := ": the difference of the others is what " + left + " costs them"
+		if r.otherwise = differOtherwise(a, b); r.otherwise != "" {
+			costs = ", and what that costs the others is not known: " + r.otherwise
+		}
+		r.note("%s was sent without %s%s", name, left, costs)
 	}
 }
 

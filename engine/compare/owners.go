@@ -60,12 +60,12 @@ func (r *Result) compareOwners(a, b *Side) {
 				return runs
 			}
 			m := match(of(a), of(b), r.Paired)
-			part := &Result{Scope: r.Scope, A: r.A, B: r.B, Margin: r.Margin,
+			part := &Result{Scope: r.Scope, A: r.A, B: r.B, Margin: r.Margin, separate: r.separate,
 				Requests: int64(len(m.samples[0].good))}
 			part.Metrics = m.metrics(part, a.isRecord())
 			p := Part{Owner: field + "=" + name, Requests: part.Requests, Metrics: part.Metrics}
 			if field == leftField && name != leftValue {
-				p.Cost = part.cost(leftValue, name, ofA)
+				p.Cost = part.cost(leftValue, name, ofA, r.otherwise)
 			}
 			r.Owners = append(r.Owners, p)
 		}
@@ -92,8 +92,8 @@ func owners(all []*row, field string) (names []string) {
 const costed = "ttft.p95"
 
 // cost says what requests that one side was sent without cost those of an owner. r is the comparison of these. A single
-// run of a side does not tell, nor do latencies that failed requests may have had.
-func (r *Result) cost(others, name string, ofA bool) string {
+// run of a side does not tell, nor do latencies that failed requests may have had. Nor do sides that differ otherwise.
+func (r *Result) cost(others, name string, ofA bool, otherwise string) string {
 	m := named(r.Metrics, costed)
 	failed := moreFailed(r.Metrics) // of those that had the others beside them
 	if !ofA {
@@ -101,6 +101,8 @@ func (r *Result) cost(others, name string, ofA bool) string {
 	}
 	what := fmt.Sprintf("%s cost %s in %s", others, name, Label(costed))
 	switch {
+	case otherwise != "":
+		return fmt.Sprintf("what %s is not known: %s", what, otherwise)
 	case m.Low == nil:
 		return fmt.Sprintf("what %s is not known: %s", what, cmp.Or(m.why, m.Sentence))
 	case m.Verdict == Unknown:
@@ -108,6 +110,9 @@ func (r *Result) cost(others, name string, ofA bool) string {
 	case r.Scope != ScopeServers:
 		return fmt.Sprintf("what %s is not known: it changed by %s %s from one run to the other, and how far runs "+
 			"differ anyway takes 3 runs a side", what, m.change(), m.ends())
+	case r.separate && m.Verdict != Unclear:
+		return fmt.Sprintf("what %s is not known: it changed by %s %s, and the sides were run one behind the other; "+
+			"runs by turns would tell", what, m.change(), m.ends())
 	case m.Verdict == Worse && hides(m, -failed), m.Verdict != Worse && hides(m, failed):
 		return fmt.Sprintf("what %s is not known: %s %s, and more of its requests failed in one side (error_rate)",
 			what, m.change(), m.ends())
@@ -118,6 +123,22 @@ func (r *Result) cost(others, name string, ofA bool) string {
 			others, name, Label(costed), m.ends(), m.sign(m.times()))
 	}
 	return fmt.Sprintf("%s costs %s %s %s %s", others, name, m.change(), Label(costed), m.ends())
+}
+
+// differOtherwise says in what sides differ of which one was sent without some requests, but for these.
+func differOtherwise(a, b *Side) string {
+	var servers []string
+	for _, run := range slices.Concat(a.runs, b.runs) {
+		made := &run.summary.Run
+		servers = append(servers, strings.Join(made.Targets, ", "))
+		switch last := servers[len(servers)-1]; {
+		case last != servers[0]:
+			return fmt.Sprintf("the runs went to different servers, %s and %s", servers[0], last)
+		case made.Concurrency+made.Lanes > 0:
+			return "in a closed loop those that remain take the places of the others; the trace's times would tell"
+		}
+	}
+	return ""
 }
 
 // inverse is the change from B to A.

@@ -203,12 +203,40 @@ func TestCostsThatAreNot(t *testing.T) {
 			t.Errorf("%s: %d of 4 claim a cost", order, claims)
 		}
 	}
+	for i, c := range []struct {
+		order, url, wants string
+		loop              int64
+	}{
+		{"ABBAAB", "http://a", "free costs gold", 0},
+		{"ABBAAB", "http://b", "not known: the runs went to different servers, http://a and http://b", 0},
+		{"ABBAAB", "http://a", "not known: in a closed loop", 8},
+		{"AAABBB", "http://a", "not known: it changed by +", 0}, // somebody changed the server between the sides
+	} {
+		chance := rand.New(rand.NewPCG(uint64(i), 6))
+		all := mixed(chance)
+		serve(all, 1000, everyone)
+		sides := [2]*Side{new(Side), new(Side)}
+		for place, side := range c.order {
+			without, sent, slower, url := "class=free", paying, 1.0, "http://a"
+			if side == 'B' {
+				without, sent, slower, url = "", everyone, 1.5, c.url
+			}
+			sides[side-'A'].addRun(t, fmt.Sprint(c.order, i, place), without, place, slower, all, sent, chance)
+			made := &sides[side-'A'].runs[len(sides[side-'A'].runs)-1].summary.Run
+			made.Targets, made.Concurrency = []string{url}, c.loop
+		}
+		r := must.Have(Compare(sides[0], sides[1], false))(t)
+		_, cost := costOf(t, r, "class=gold")
+		expect.Contains(t, cost, c.wants)
+		told := strings.Contains(strings.Join(r.Notes, "\n"), "what class=free costs them")
+		expect.Equal(t, told, c.loop == 0 && c.url == "http://a", "%q", r.Notes)
+	}
 	m := Metric{Name: costed, Unit: "ms", Change: new(0.0), Low: new(-0.005), High: new(0.005), Verdict: Same}
 	failed := Metric{Name: "error_rate", Change: new(0.03)}
 	r := &Result{Scope: ScopeServers, Margin: sameWithin, Metrics: []Metric{m, failed}}
-	expect.Contains(t, r.cost("free", "gold", true), "is not known: 0.00 % [−0.50, 0.50], and more of its requests failed")
+	expect.Contains(t, r.cost("free", "gold", true, ""), "is not known: 0.00 % [−0.50, 0.50], and more of its requests failed")
 	*failed.Change = 0
-	expect.Contains(t, r.cost("free", "gold", true), "free costs gold no TTFT p95: within ±1 %")
+	expect.Contains(t, r.cost("free", "gold", true, ""), "free costs gold no TTFT p95: within ±1 %")
 }
 
 // TestGatesOfOwners: a gate of one class is judged by its requests alone.

@@ -27,6 +27,7 @@ type Result struct {
 	Notes     []string   `json:"notes"`     // whole sentences
 
 	separate   bool            // the sides were run one behind the other, or nobody knows
+	otherwise  string          // in what sides differ of which one was sent without some requests; "" = in that alone
 	ofAll      []string        // owners of all requests, such as class=gold
 	leftOut    []string        // owners that Owners does not have for the many that there are
 	emptyFirst *metrics.Reason // why latencies of a run may be others; nil if none has it
