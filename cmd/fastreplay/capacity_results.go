@@ -198,9 +198,7 @@ func (s *searching) conclude(out io.Writer, interrupted bool) error {
 	if sweep, is := s.prober.(*capacity.Sweep); is {
 		answer = swept{s.o.over, s.o.slo, sweep.Why(), page.Outcomes}
 		sentences = []string{sweep.Why()}
-		if len(s.outcomes) > 0 {
-			sentences = append(sentences, s.outcomes[0].Part.Words(), s.warmIns())
-		}
+		sentences = append(append(sentences, s.measured()...), s.warmIns())
 	}
 	err := errors.Join(report.WriteJSON(filepath.Join(s.dir, s.name(".json")), answer), s.writePage(page))
 	if s.o.csv != "" {
@@ -232,6 +230,20 @@ func (s *searching) warmIns() string {
 		each = append(each, format.Span(s.outcomes[i].WarmInS))
 	}
 	return "The warm-ins of the loads were " + strings.Join(each, ", ") + "; --warm-in sets one for all."
+}
+
+// measured says which part of the trace the loads of a sweep measured.
+func (s *searching) measured() (words []string) {
+	for i := range s.outcomes {
+		switch part := s.outcomes[i].Part.Words(); {
+		case i == 0:
+			words = []string{part}
+		case part != words[0]:
+			return append(words, "That is the first load: others measured other parts of the trace ("+
+				s.name(".json")+").")
+		}
+	}
+	return words
 }
 
 // print writes the table of probes, and what follows from it.

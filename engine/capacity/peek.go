@@ -134,8 +134,8 @@ func (s *Search) tooFew(peek Peek) (words string) {
 			requests += slice.of(j).Requests
 		}
 		if least := o.LeastRequests(); requests < least {
-			words = format.Many(requests, "request") + " are too few to tell " + o.Text + ": " + format.Count(least) +
-				" would do."
+			words = "Too few to tell " + o.Text + ": " + format.Many(requests, "request") + ", and " +
+				format.Count(least) + " would do."
 		}
 	}
 	return words

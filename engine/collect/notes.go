@@ -18,6 +18,9 @@ import (
 // before a note names it.
 const perChunkTolerance = 0.005
 
+// hardlyMadeMS is less time than a model needs for a token: the fastest known made some 3,000 tokens/s a user (2026).
+const hardlyMadeMS = 0.1
+
 // notes returns warnings about the results, one sentence each.
 func (c *Collector) notes(s *metrics.Summary, all *targetStats, targets []targetStats, probed Probed) metrics.Notes {
 	var out metrics.Notes
@@ -70,6 +73,12 @@ func (c *Collector) notes(s *metrics.Summary, all *targetStats, targets []target
 	}
 	add(s.Tokens.AtOnce > 0, "at_once", "%s brought all tokens at one instant, so there is no TPOT or ITL of them%s",
 		format.Many(s.Tokens.AtOnce, "response"), whole)
+	if tpot := s.TPOTMS; tpot != nil && tpot.P50 < hardlyMadeMS && stats.EnoughSamples(tpot.Count, 0.5) {
+		add(true, "hardly_made",
+			"half of the answers brought a token every %s or faster, in which models are not known to make one: a "+
+				"cache of answers does that, or a proxy that buffers streams, and TTFT and TPOT are then theirs",
+			format.Milliseconds(tpot.P50))
+	}
 	add(s.Tokens.SeveralChoices > 0,
 		"several_choices",
 		"%s had several choices: TPOT is per choice, tokens and lengths are those of all choices together",

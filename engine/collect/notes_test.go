@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
@@ -124,7 +125,7 @@ func TestVerdictOfRecords(t *testing.T) {
 	want := []string{
 		"2 requests planned but 1 recorded: please report this as a bug",
 		"the server counted other prompt tokens than were sent in 1 of 1 request: its chat template is not constant, or its tokenizer splits our words: see the notes and --tokenizer",
-		"1 of 1 completion ended short of the recorded length: the server ignores min_tokens and ignore_eos, or its context is too small: serve with a larger context, or accept it with --no-force-output",
+		"1 of 1 completion ended short of the recorded length: the server ignores min_tokens and ignore_eos, its context is too small, or its usage counts fewer tokens than it sent: serve with a larger context, or accept it with --no-force-output",
 		"the cache was warm, 1 request hit 80 tokens more than an ideal cold cache could: use --cold flush or salt, restart the server, or accept it with --allow-warm",
 	}
 	if got.Valid || !slices.Equal(said(got), want) {
@@ -288,6 +289,24 @@ func TestAnswersThatMislead(t *testing.T) {
 		grade := map[bool]metrics.Grade{true: metrics.Limited, false: metrics.Valid}[tt.want != nil]
 		if v := judge(tt.change); v.Measurement != grade || !slices.Equal(said(v), tt.want) {
 			t.Errorf("%s: %s %q, want %q", name, v.Measurement, said(v), tt.want)
+		}
+	}
+}
+
+// TestHardlyMade: answers that come faster than models make them are named, of as many as tell a median.
+func TestHardlyMade(t *testing.T) {
+	for n, told := range map[int]bool{1: false, 20: true} {
+		for _, gapNS := range []int64{10_000, 400_000} {
+			c := NewCollector([]string{"http://a"})
+			for i := range n {
+				r := sentAt(int64(i)*s, record.OK, 20*ms)
+				r.CompletionTokens, r.Chunks = 11, 11
+				r.LastTokenNS = r.FirstTokenNS + 10*gapNS
+				r.DoneNS = r.LastTokenNS
+				c.Add(r, 0)
+			}
+			notes := strings.Join(c.Summary(metrics.Summary{}, Probed{}).Notes, "; ")
+			expect.Equal(t, strings.Contains(notes, "a token every 10.0 µs"), told && gapNS == 10_000, "%d of %d ns: %s", n, gapNS, notes)
 		}
 	}
 }

@@ -140,7 +140,8 @@ func faults(s *metrics.Summary) []metrics.Reason {
 			wrong.First, "serve without speculative decoding, or leave out --force-answers"},
 		{t.CutShort > 0 && s.Limits.ForcedOutput, metrics.CutShort,
 			count(t.CutShort) + " of " + format.Many(r.OK, "completion") + " ended short of the recorded length",
-			"the server ignores min_tokens and ignore_eos, or its context is too small",
+			"the server ignores min_tokens and ignore_eos, its context is too small, or its usage counts fewer " +
+				"tokens than it sent",
 			"serve with a larger context, or accept it with --no-force-output"},
 		{tooLong && s.Limits.ForcedOutput, metrics.OverLong,
 			count(t.OverLong) + " of " + format.Many(r.OK, "completion") +

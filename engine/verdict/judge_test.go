@@ -110,7 +110,7 @@ func TestJudge(t *testing.T) {
 		{"prompts", func(s *metrics.Summary) { s.Tokens.PromptMismatches = 1 }, metrics.Invalid,
 			[]string{"the server counted other prompt tokens than were sent in 1 of 500 requests: its chat template is not constant, or its tokenizer splits our words: see the notes and --tokenizer"}},
 		{"cut short", func(s *metrics.Summary) { s.Tokens.CutShort = 12 }, metrics.Invalid,
-			[]string{"12 of 500 completions ended short of the recorded length: the server ignores min_tokens and ignore_eos, or its context is too small: " +
+			[]string{"12 of 500 completions ended short of the recorded length: the server ignores min_tokens and ignore_eos, its context is too small, or its usage counts fewer tokens than it sent: " +
 				"serve with a larger context, or accept it with --no-force-output"}},
 		{"longer than allowed", func(s *metrics.Summary) {
 			s.Tokens.Completion, s.Tokens.OverLong, s.Tokens.OverLongTokens = 50_000, 500, 45_000
