@@ -29,9 +29,8 @@ type breakdown struct {
 
 type partCounts struct {
 	requests, ok int64
-	good         int64 // of ok, within all bounds
-	leftOut      int64
-	stopped      int64                // others that were cancelled or not sent
+	good         int64                // of ok, within all bounds
+	stopped      int64                // that were cancelled or not sent
 	latencies    metrics.LatencyStats // those of partLatencies
 	cache        cacheCounts
 	squares      float64 // sum of the squares of its ok requests' prompt tokens
@@ -78,9 +77,9 @@ func (p *partCounts) setWaits(part *metrics.Part) {
 	}
 }
 
-// add counts one finished request; one of nobody's is left out.
+// add counts one finished request; one of nobody's is left out, and so is one that the user left out.
 func (b *breakdown) add(name string, r *record.Record) {
-	if name == "" {
+	if name == "" || r.LeftOut() {
 		return
 	}
 	p := b.parts[name]
@@ -96,9 +95,7 @@ func (b *breakdown) add(name string, r *record.Record) {
 		b.parts[name] = p
 	}
 	p.requests++
-	if r.LeftOut() {
-		p.leftOut++
-	} else if stopped(r.Outcome) {
+	if stopped(r.Outcome) {
 		p.stopped++
 	}
 	if b.waits {
@@ -129,7 +126,7 @@ func (b *breakdown) summary(least int, over bool) *metrics.Breakdown {
 	all := b.rest
 	for name, p := range b.parts {
 		all += p.requests
-		failed := p.requests - p.ok - p.leftOut
+		failed := p.requests - p.ok
 		if over {
 			failed -= p.stopped
 		}

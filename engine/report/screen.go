@@ -655,6 +655,9 @@ func (p *screen) goodput() {
 			parts = append(parts, format.Count(missed)+" × "+l.Label+" > "+strings.Join(bounds[i], " or ")+" ms")
 		}
 	}
+	if !slices.ContainsFunc(SLOsOf(p.Summary), func(o metrics.SLO) bool { return o.Field == "" }) {
+		parts = append(parts, "requests without a bound need only be ok")
+	}
 	p.field(first, 2, "goodput", parts...)
 }
 
