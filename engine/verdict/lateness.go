@@ -232,7 +232,7 @@ func sendingCauses(s *metrics.Summary) (causes []cause) {
 			"raise --max-memory, give the client more cores, or " + lessLoad(s),
 		})
 	}
-	if c := &s.Connections; float64(c.NotReady) > most {
+	if c := &s.Connections; float64(c.NotReady) > most && 10*c.MaxWaitMS*1e3 > s.DriftUS.P99 {
 		causes = append(causes, cause{
 			format.Requests(c.NotReady) + " found no open connection",
 			"longest wait " + format.Duration(c.MaxWaitMS*1e6, 3),

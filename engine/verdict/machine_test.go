@@ -47,6 +47,12 @@ func TestWhyDrift(t *testing.T) {
 			s.BuildAhead = &metrics.BuildAhead{LeastLeadMS: new(-9.0), Late: 10}
 			s.Cap = &metrics.Cap{Held: 10, HeldMS: &stats.Percentiles{Max: 9}}
 		}, nobody},
+		{"connections that waited far too little", func(s *metrics.Summary, _ *metrics.Client) {
+			s.Connections = metrics.Connections{NotReady: 60, MaxWaitMS: 0.8}
+		}, nobody},
+		{"connections that waited", func(s *metrics.Summary, _ *metrics.Client) {
+			s.Connections = metrics.Connections{NotReady: 60, MaxWaitMS: 8}
+		}, driftIs + ": 60 requests found no open connection (longest wait 8.00 ms): check whether the server accepts slowly, or the descriptor limit is low (ulimit -n)"},
 		{"waits of threads that do not send", func(s *metrics.Summary, c *metrics.Client) { c.RunQueueS = new(9.0) }, nobody},
 		{"the host", func(s *metrics.Summary, c *metrics.Client) { steal(s, 0.202, 0.054) },
 			driftIs + ": the host took CPU time away (202 ms, 1.01 % of all cores' time; 5.40 % in the worst second): " + byHost},
