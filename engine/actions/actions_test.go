@@ -150,6 +150,18 @@ func TestEndOfTheRun(t *testing.T) {
 	expect.Equal(t, alive(t, at("server")), true, "what a command left behind lives")
 }
 
+// TestUndoOfEach: of two actions with one command each has what became of its own undo.
+func TestUndoOfEach(t *testing.T) {
+	ends := map[int]int{}
+	all := []Action{{Run: ":", Undo: "exit 3", Timeout: time.Hour}, {At: time.Nanosecond, Run: ":", Undo: "exit 4", Timeout: time.Hour}}
+	r := Start(all, func() (int64, bool) { return 1, true }, nil, func(string) {})
+	r.ended.Wait()
+	for _, did := range r.End(nil) {
+		ends[*did.Undo.ExitCode] = int(did.AtS * 1e9)
+	}
+	expect.Equal(t, fmt.Sprint(ends), "map[3:0 4:1]", "instants of actions by the exit codes of their undos")
+}
+
 // TestHurry: an undo that does not end is killed when the user is tired of it, and the next ones, too.
 func TestHurry(t *testing.T) {
 	began := filepath.Join(t.TempDir(), "began")
@@ -159,7 +171,7 @@ func TestHurry(t *testing.T) {
 	}
 	r := Start(all, func() (int64, bool) { return 1, true }, nil, func(string) {})
 	r.ended.Wait()
-	slices.SortFunc(r.undo, func(a, b Action) int { return strings.Compare(a.Undo, b.Undo) })
+	slices.SortFunc(r.undo, func(a, b undoing) int { return strings.Compare(a.Undo, b.Undo) })
 	hurry := make(chan struct{})
 	go func() {
 		for !exists(began)() {

@@ -34,7 +34,13 @@ type Runner struct {
 
 	mu   sync.Mutex
 	done []metrics.Action
-	undo []Action // whose commands began
+	undo []undoing
+}
+
+// undoing is of an action whose command began.
+type undoing struct {
+	Action
+	did *metrics.Command // what became of it; each time that the action ran shares it
 }
 
 // Start begins to run actions at their instants. now is the time since the start of the run, and whether it counts from
@@ -70,14 +76,9 @@ func (r *Runner) End(hurry <-chan struct{}) []metrics.Action {
 	}()
 	for _, a := range slices.Backward(r.undo) {
 		ctx, cancel := context.WithTimeout(patient, a.Timeout)
-		did := r.command(ctx, a.Undo)
+		*a.did = r.command(ctx, a.Undo)
 		cancel()
-		r.tell("the undoing of "+a.Run, &did)
-		for i := range r.done {
-			if d := &r.done[i]; d.Run == r.hide.Line(a.Run) && d.Began() {
-				d.Undo = &did
-			}
-		}
+		r.tell("the undoing of "+a.Run, a.did)
 	}
 	slices.SortStableFunc(r.done, func(a, b metrics.Action) int { return a.Compare(&b) })
 	return r.done
@@ -85,13 +86,15 @@ func (r *Runner) End(hurry <-chan struct{}) []metrics.Action {
 
 // follow runs an action each time that it is due, until the run ends.
 func (r *Runner) follow(a Action) {
-	began := false
+	undone := new(metrics.Command)
 	for at := a.At; ; at += a.Every {
 		did := r.once(&a, at)
 		r.mu.Lock()
-		if did.Began() && !began && a.Undo != "" {
-			began = true
-			r.undo = append(r.undo, a)
+		if did.Began() && a.Undo != "" {
+			did.Undo = undone
+			if at == a.At {
+				r.undo = append(r.undo, undoing{a, undone})
+			}
 		}
 		r.done = append(r.done, did)
 		full := len(r.done) >= mostTimes
