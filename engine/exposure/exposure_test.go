@@ -216,6 +216,19 @@ func again(t *testing.T, tr *trace.Trace) *trace.Trace {
 	return must.Have(trace.Read(&b, "written", trace.Options{Strict: true}))(t)
 }
 
+// TestSessionsAreNumbered: names of sessions are not handed out, and each session is still one.
+func TestSessionsAreNumbered(t *testing.T) {
+	all := []row{{session: "alice@a.com", input: 16, out: 1, ids: []uint64{1}}, {session: "", at: 1, input: 16, out: 1, ids: []uint64{1}},
+		{session: "bob", at: 2, input: 16, out: 1, ids: []uint64{2}}, {session: "alice@a.com", at: 3, input: 16, out: 1, ids: []uint64{1}}}
+	var b bytes.Buffer
+	must.Do(t, trace.Write(&b, Remedies{Jitter: 1}.Apply(read(t, all)), trace.Own))
+	expect.Lacks(t, b.String(), "alice", "a name")
+	expect.Lacks(t, b.String(), "bob", "a name")
+	for name, rows := range map[string]int{"s1": 2, "s2": 1, "session_id": 3} {
+		expect.Equal(t, strings.Count(b.String(), `"`+name+`"`), rows, name)
+	}
+}
+
 // TestRoundLengths: lengths are multiples, none is shorter, blocks that were whole are where they were, and so are those
 // of answers that a later turn has.
 func TestRoundLengths(t *testing.T) {

@@ -37,7 +37,8 @@ func (m Remedies) Check() error {
 }
 
 // Apply returns the trace without what the remedies take away, in fastreplay's own format. Names of tenants and models,
-// parameters, headers and dependencies are taken away as well.
+// parameters, headers and dependencies are taken away as well, and sessions are numbered, since a file may name them
+// after people.
 func (m Remedies) Apply(t *trace.Trace) *trace.Trace {
 	s := sessionsOf(t)
 	all := m.rows(t, s)
@@ -105,6 +106,7 @@ func (m Remedies) rows(t *trace.Trace, s *sessions) (all []trace.Hashed) {
 		}
 		return ids
 	}
+	names := map[string]string{} // of sessions
 	for i := range t.Len() {
 		row := trace.Hashed{
 			InputTokens:  t.InputTokens[i],
@@ -113,7 +115,12 @@ func (m Remedies) rows(t *trace.Trace, s *sessions) (all []trace.Hashed) {
 			AnswerIDs:    rename(t.AnswerBlocks(i), s.of[i]),
 			Guessed:      t.Guessed != nil && t.Guessed[i],
 		}
-		row.Session, _ = t.Conversation(i)
+		if name, _ := t.Conversation(i); name != "" {
+			if names[name] == "" {
+				names[name] = fmt.Sprint("s", len(names)+1)
+			}
+			row.Session = names[name]
+		}
 		m.round(&row, t.BlockTokens)
 		all = append(all, row)
 	}
