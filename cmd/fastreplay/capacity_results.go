@@ -198,7 +198,9 @@ func (s *searching) conclude(out io.Writer, interrupted bool) error {
 	if sweep, is := s.prober.(*capacity.Sweep); is {
 		answer = swept{s.o.over, s.o.slo, sweep.Why(), page.Outcomes}
 		sentences = []string{sweep.Why()}
-		sentences = append(append(sentences, s.measured()...), s.warmIns())
+		if len(s.outcomes) > 0 {
+			sentences = append(append(sentences, s.measured()...), s.warmIns())
+		}
 	}
 	err := errors.Join(report.WriteJSON(filepath.Join(s.dir, s.name(".json")), answer), s.writePage(page))
 	if s.o.csv != "" {
@@ -235,12 +237,11 @@ func (s *searching) warmIns() string {
 // measured says which part of the trace the loads of a sweep measured.
 func (s *searching) measured() (words []string) {
 	for i := range s.outcomes {
-		switch part := s.outcomes[i].Part.Words(); {
-		case i == 0:
+		part := s.outcomes[i].Part.Words()
+		if i == 0 {
 			words = []string{part}
-		case part != words[0]:
-			return append(words, "That is the first load: others measured other parts of the trace ("+
-				s.name(".json")+").")
+		} else if part != words[0] {
+			return append(words, "That is the first load: others measured other parts ("+s.name(".json")+").")
 		}
 	}
 	return words
