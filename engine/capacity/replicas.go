@@ -10,7 +10,7 @@ import (
 )
 
 // Replicas is how many instances each minute of a trace would have needed, by the capacity of one. An autoscaler that
-// knows the future and starts instances at once needs as many; no other needs fewer. A request of any minute counts as
+// knows the future, keeps one and starts the others at once needs as many. A request of any minute counts as
 // one of those that were measured.
 type Replicas struct {
 	RequestsPerS  float64 `json:"requests_per_s"` // that one instance carries
@@ -56,7 +56,7 @@ func (r *Replicas) Words() string {
 		return ""
 	}
 	text := fmt.Sprintf(
-		"One instance carries %s requests/s. If instances came and went by the minute, the trace would have "+
+		"One instance carries %s requests/s. If all but one came and went by the minute, the trace would have "+
 			"needed at most %d, %s on average, and %s instance-hours", format.Rate(r.RequestsPerS), r.Peak,
 		format.Number(r.Mean, 3), format.Number(r.InstanceHours, 3))
 	if r.InstanceHoursAtLow > 0 {
@@ -90,7 +90,7 @@ func (r *Replicas) section() chart.Section {
 	return chart.Section{
 		Title: "Instances over time",
 		Note: r.Words() +
-			" An autoscaler that knows the future needs as many, and no other needs fewer. It holds as far " +
+			" An autoscaler that knows the future and keeps one needs as many. It holds as far " +
 			"as requests of all minutes cost what the measured ones did.",
 		Graphs: []chart.Graph{g},
 	}
