@@ -178,11 +178,8 @@ func Run(ctx context.Context, cfg *Config, observer Observer) (summary *metrics.
 		return nil, err
 	}
 	defer func() { group.Leave(err) }()
-	r.load, err = setup.Prepare(ctx, &cfg.Options, &r.notes)
+	err = r.prepare(ctx)
 	defer r.load.Free()
-	if err == nil {
-		err = r.checkOwners()
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -195,16 +192,21 @@ func Plan(ctx context.Context, cfg *Config, observer Observer) (*report.Plan, er
 		return nil, err
 	}
 	r := newRunner(cfg, observer)
-	var err error
-	r.load, err = setup.Prepare(ctx, &cfg.Options, &r.notes)
+	err := r.prepare(ctx)
 	defer r.load.Free()
-	if err == nil {
-		err = r.checkOwners()
-	}
 	if err != nil {
 		return nil, err
 	}
 	return r.known(), nil
+}
+
+// prepare sets r.load, which is freed even after an error.
+func (r *runner) prepare(ctx context.Context) (err error) {
+	r.load, err = setup.Prepare(ctx, &r.cfg.Options, &r.notes)
+	if err == nil {
+		err = r.checkOwners()
+	}
+	return err
 }
 
 // interrupted returns err, unless ctx has ended: what an interrupted step found may be wrong.
