@@ -90,4 +90,5 @@ func (t *Trend) Words() string {
 	return words
 }
 
+// InFlightTrend is the name of the trend of requests in flight, which is no latency.
 const InFlightTrend = "in_flight"

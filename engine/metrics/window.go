@@ -62,6 +62,7 @@ func (w *Window) Has(ns int64) bool {
 	return ns >= from && ns < to
 }
 
+// Bounds are the first instant of the window and the first one behind it; nil has all instants.
 func (w *Window) Bounds() (fromNS, toNS int64) {
 	if w == nil {
 		return math.MinInt64, math.MaxInt64

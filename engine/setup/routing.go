@@ -17,6 +17,7 @@ const (
 	RoutePrefix        = "prefix"
 )
 
+// Routes lists the values of Options.Route, the default first.
 func Routes() []string {
 	return []string{RouteRoundRobin, RouteRandom, RouteLeastInFlight, RouteSession, RoutePrefix}
 }

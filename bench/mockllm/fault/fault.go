@@ -157,6 +157,7 @@ func Parse(text string) (Fault, error) {
 	return f, nil
 }
 
+// Validate returns an error if the fault has no kind that is known, or numbers that its kind cannot have.
 func (f Fault) Validate() error {
 	a, ok := find(f.Kind)
 	switch {

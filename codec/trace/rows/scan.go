@@ -19,6 +19,7 @@ const maxPlainDigits = 19
 // the first error.
 type Scanner struct{ json.Scanner }
 
+// Scan is a Scanner of a text, of which it keeps the bytes.
 func Scan(text []byte) Scanner {
 	return Scanner{json.Scanner{Data: text, MaxDepth: maxDepth}}
 }
