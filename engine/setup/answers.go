@@ -42,7 +42,7 @@ func (p *Prepared) probeAnswers(ctx context.Context) error {
 	if !p.o.Sessions.ForceAnswers || !ok {
 		return nil
 	}
-	backend, err := p.o.tellingBackend(p.model, "", false, true)
+	backend, err := p.o.backend(p.model, "", false, true)
 	if err != nil {
 		return err
 	}

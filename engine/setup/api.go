@@ -111,13 +111,8 @@ func (o *Options) nameAPI(l *verbatims) error {
 // rawAPI posts bodies as they are.
 const rawAPI = "raw"
 
-// backend makes the bodies of this run.
-func (o *Options) backend(model, salt string, stream bool) (api.Backend, error) {
-	return o.tellingBackend(model, salt, stream, false)
-}
-
-// tellingBackend makes bodies that tell the server its answer, if tells.
-func (o *Options) tellingBackend(model, salt string, stream, tells bool) (api.Backend, error) {
+// backend makes the bodies of this run. If tells, they tell the server its answer.
+func (o *Options) backend(model, salt string, stream, tells bool) (api.Backend, error) {
 	return api.New(o.API, api.Options{
 		Model:       model,
 		Stream:      stream,
@@ -131,12 +126,12 @@ func (o *Options) tellingBackend(model, salt string, stream, tells bool) (api.Ba
 
 // probeBackend makes bodies whose answers count the tokens of a prompt.
 func (p *Prepared) probeBackend(salt string) (api.Backend, error) {
-	return p.o.backend(p.model, salt, !p.o.traits.Counts && p.o.traits.StreamCounts)
+	return p.o.backend(p.model, salt, !p.o.traits.Counts && p.o.traits.StreamCounts, false)
 }
 
 // runBackend makes bodies as the run's requests have them.
 func (p *Prepared) runBackend(salt string) (api.Backend, error) {
-	return p.o.backend(p.model, salt, !p.o.NoStream)
+	return p.o.backend(p.model, salt, !p.o.NoStream, false)
 }
 
 // tokenizeBackend makes bodies as /tokenize takes them.

@@ -28,7 +28,7 @@ func (p *Prepared) layout(ctx context.Context) error {
 	if p.o.Sessions.ForceAnswers { // lays answers and prompts out in each other
 		p.TellAnswers(p.source.(*prompt.TokenIDs))
 	}
-	backend, err := p.o.tellingBackend(p.model, p.salt, !p.o.NoStream, p.o.Sessions.ForceAnswers)
+	backend, err := p.o.backend(p.model, p.salt, !p.o.NoStream, p.o.Sessions.ForceAnswers)
 	if err != nil {
 		return err
 	}

@@ -44,7 +44,7 @@ func (p *Prepared) fit(context.Context) error {
 		}
 		return nil
 	}
-	backend, err := p.o.backend(p.model, "", false)
+	backend, err := p.o.backend(p.model, "", false, false)
 	if err != nil {
 		return err
 	}

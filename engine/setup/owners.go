@@ -131,7 +131,7 @@ func (p *Prepared) backendFor(asked rows.Owner) (api.Backend, error) {
 		}
 	}
 	model := cmp.Or(asked.Model, p.model)
-	return o.tellingBackend(model, p.salt, !o.NoStream, o.Sessions.ForceAnswers)
+	return o.backend(model, p.salt, !o.NoStream, o.Sessions.ForceAnswers)
 }
 
 // fill puts an owner's values into a header's; whole reports whether it has all of them.

@@ -168,7 +168,7 @@ func (p *Prepared) leaveOut() error {
 		return fmt.Errorf("--without %s: %d of %s are such; want some, and not all",
 			p.o.Owning.Without, n, format.Many(p.Requests(), "request"))
 	}
-	backend, err := p.o.backend(p.model, "", false)
+	backend, err := p.o.backend(p.model, "", false, false)
 	if err != nil {
 		return err
 	}

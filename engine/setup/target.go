@@ -131,7 +131,7 @@ func (p *Prepared) findTarget(ctx context.Context) error {
 		o.Model = cmp.Or(o.Model, api.ModelAt(place))
 	}
 	p.model = o.Model
-	backend, err := o.backend(o.Model, "", !o.NoStream)
+	backend, err := o.backend(o.Model, "", !o.NoStream, false)
 	if err != nil {
 		return err
 	}
