@@ -5,23 +5,36 @@ import (
 	"encoding/json"
 	"unsafe"
 
-	"github.com/bytedance/sonic"
+	sonic "github.com/bytedance/sonic/decoder"
 )
 
 // rawJSON is the text of a JSON value that is read later. It aliases the body.
-type rawJSON = sonic.NoCopyRawMessage
+type rawJSON []byte
+
+// UnmarshalJSON keeps the text as it is.
+func (r *rawJSON) UnmarshalJSON(text []byte) error {
+	*r = text
+	return nil
+}
 
 // given reports whether a value is there, and is not null.
 func given(value rawJSON) bool { return value != nil && string(value) != "null" }
 
-// jsonReader reads as servers do: keys have a case, and strings no control characters. Prompts are large: encoding/json
-// would take ten times as long, which is time of a processor that the client may need, too.
-var jsonReader = sonic.Config{CaseSensitive: true, ValidateString: true}.Froze()
+// unmarshal reads as servers do: keys have a case, and strings no control characters. Prompts are large: encoding/json
+// would take ten times as long, which is time of a processor that the client may need, too. Strings of the value alias
+// text, whose memory is used again for the next request.
+func unmarshal(text []byte, to any) error {
+	d := sonic.NewDecoder(unsafe.String(unsafe.SliceData(text), len(text)))
+	d.SetOptions(sonic.OptionCaseSensitive | sonic.OptionValidateString)
+	if err := d.Decode(to); err != nil {
+		return err
+	}
+	return d.CheckTrailings()
+}
 
 // readJSON reads a value; what it has no place for must be JSON nevertheless. The error has the words of encoding/json.
-// Strings of the value alias text, whose memory is used again for the next request. sonic's Unmarshal would copy it.
 func readJSON(text []byte, to any) error {
-	if err := jsonReader.UnmarshalFromString(unsafe.String(unsafe.SliceData(text), len(text)), to); err != nil {
+	if err := unmarshal(text, to); err != nil {
 		return badRequest("body: %v", cmp.Or(json.Unmarshal(text, to), err))
 	}
 	return nil

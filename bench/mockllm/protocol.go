@@ -100,7 +100,7 @@ const (
 func protocolAt(path, body []byte) (p *protocol, model []byte) {
 	if string(path) == "/generate" { // TGI's and SGLang's
 		var b requestBody
-		if _ = jsonReader.Unmarshal(body, &b); given(b.Inputs) {
+		if _ = unmarshal(body, &b); given(b.Inputs) {
 			return paths()[tgiGenerate], nil
 		}
 	}

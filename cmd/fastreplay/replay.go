@@ -8,6 +8,7 @@ import (
 	"io"
 	"log"
 	"net"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -15,7 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"github.com/valyala/fasthttp"
+	"golang.org/x/net/netutil"
 
 	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
 	"github.com/fastreplay/fastreplay/cmd/fastreplay/tty"
@@ -242,23 +243,21 @@ func (w *watcher) Begun(r *replay.Running) (end func()) {
 
 // serveMetrics serves the page of metrics on l until it is closed.
 func serveMetrics(l net.Listener, page func() []byte) {
-	server := &fasthttp.Server{
-		Name:            "fastreplay",
-		ReadTimeout:     10 * time.Second,
-		WriteTimeout:    10 * time.Second,
-		Concurrency:     16, // connections
-		CloseOnShutdown: true,
-		Logger:          log.New(io.Discard, "", 0), // what its clients do wrong
-		Handler: func(c *fasthttp.RequestCtx) {
-			if path := string(c.Path()); path != "/metrics" && path != "/" {
-				c.Error("the metrics are at /metrics\n", fasthttp.StatusNotFound)
-				return
-			}
-			c.SetContentType("text/plain; version=0.0.4; charset=utf-8")
-			c.SetBody(page())
-		},
+	answer := func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/metrics" && r.URL.Path != "/" {
+			http.Error(w, "the metrics are at /metrics", http.StatusNotFound)
+			return
+		}
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		_, _ = w.Write(page()) // who asks may have gone
 	}
-	_ = server.Serve(l) // until it is closed
+	server := &http.Server{
+		ReadTimeout:  10 * time.Second,
+		WriteTimeout: 10 * time.Second,
+		ErrorLog:     log.New(io.Discard, "", 0), // what its clients do wrong
+		Handler:      http.HandlerFunc(answer),
+	}
+	_ = server.Serve(netutil.LimitListener(l, 16 /* connections */)) // until it is closed
 }
 
 // Record implements replay.Observer.

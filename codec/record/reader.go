@@ -10,7 +10,7 @@ import (
 	"hash/crc32"
 	"io"
 
-	"github.com/bytedance/sonic"
+	fast "github.com/fastreplay/fastreplay/codec/json"
 	"github.com/klauspost/compress/zstd"
 )
 
@@ -141,7 +141,7 @@ func Parse(line []byte, r *Record) error {
 	r.BytesSent = None
 	r.BytesReceived = None
 	r.Outcome = missing
-	if err := sonic.ConfigStd.Unmarshal(line, r); err != nil {
+	if err := fast.Unmarshal(line, r); err != nil {
 		err = cmp.Or(json.Unmarshal(line, r), err) // whose words are one line, and name the key
 		return fmt.Errorf("not a record: %w", err)
 	}
@@ -174,5 +174,5 @@ func (r *Record) readOldNames(line []byte) {
 		Input  *int64 `json:"input_tokens"`
 		Output *int64 `json:"output_tokens"`
 	}{&r.InputTokens, &r.OutputTokens}
-	_ = sonic.ConfigStd.Unmarshal(line, &old) // what is no number stays absent
+	_ = fast.Unmarshal(line, &old) // what is no number stays absent
 }

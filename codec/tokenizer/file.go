@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/bytedance/sonic"
+	fast "github.com/fastreplay/fastreplay/codec/json"
 )
 
 // Limits on a file. The largest tokenizer.json of a public model, Gemma 3's, has 33 MB and 262,144 pieces.
@@ -218,13 +218,13 @@ func readComponent(what string, raw json.RawMessage, f any) (name, kind string, 
 
 // decode reads JSON; the strings in v do not refer to data.
 func decode(data []byte, v any) error {
-	err := sonic.ConfigStd.Unmarshal(data, v)
+	err := fast.Unmarshal(data, v)
 	switch {
 	case err == nil:
 		return nil
 	case len(data) == 0:
 		return errors.New("the file is empty")
-	case !sonic.Valid(data):
+	case !json.Valid(data):
 		return errors.New("no valid JSON: want a tokenizer.json as the Hugging Face tokenizers library writes it")
 	}
 	return fmt.Errorf("no tokenizer.json: %.200s", firstLine(err.Error()))

@@ -3,11 +3,11 @@ package probe
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 
-	"github.com/bytedance/sonic"
 	"github.com/valyala/fasthttp"
 
 	"github.com/fastreplay/fastreplay/codec/api"
@@ -200,7 +200,7 @@ func (b *Prober) tokenize(ctx context.Context, at server, body func(api.Backend)
 	if status != 200 {
 		return nil, fmt.Errorf("%s/tokenize answers HTTP %d", at.Base, status)
 	}
-	if err := sonic.Unmarshal(answer, &list); err != nil || len(list.Tokens) == 0 {
+	if err := json.Unmarshal(answer, &list); err != nil || len(list.Tokens) == 0 {
 		return nil, fmt.Errorf("%s/tokenize answers without \"tokens\"", at.Base)
 	}
 	return list.Tokens, nil

@@ -15,6 +15,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -26,7 +27,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/bytedance/sonic"
 	"github.com/valyala/fasthttp"
 
 	"github.com/fastreplay/fastreplay/codec/api"
@@ -435,7 +435,7 @@ func (b *Prober) Models(ctx context.Context, t *workload.Target) (Models, error)
 	if t.Base != t.URL {
 		hint = "correct the path of --url, or give --model"
 	}
-	wrong := sonic.Unmarshal(body, &list)
+	wrong := json.Unmarshal(body, &list)
 	if status != 200 || wrong != nil || len(list.Data) == 0 || list.Data[0].ID == "" {
 		return nil, fmt.Errorf("%w: %s/v1/models names no model (HTTP %d); %s", ErrProbe, t.Base, status, hint)
 	}
