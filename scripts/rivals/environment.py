@@ -29,10 +29,14 @@ class Place:
         """python is the interpreter of the new environments: inference-perf needs 3.12."""
         for name, release in RELEASES.items():
             done = self.root / name / release
-            if not done.exists():
+            if done.exists():
+                continue
+            try:
                 subprocess.run([python, "-m", "venv", self.root / name], check=True)
                 subprocess.run([self.venv(name) / "pip", "install", "--quiet", f"{name}=={release}"], check=True)
                 done.touch()
+            except subprocess.CalledProcessError as e:
+                print(f"{name} is not installed, and will fail: {e}", flush=True)
         self.fill_hub()
 
     def fill_hub(self):

@@ -6,6 +6,7 @@ import json
 import pathlib
 import platform
 import subprocess
+import time
 
 import environment
 import measure
@@ -30,7 +31,24 @@ def main():
     place.build(a.python)
     (a.cache / "home").mkdir(exist_ok=True)
     load_before = measure.os.getloadavg()
+    machine = {"cpu": cpu_model(), "cores": measure.os.cpu_count(), "system": platform.release(), "load_before": load_before, "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+               "commit": subprocess.run(["git", "describe", "--always", "--dirty=+"], capture_output=True, text=True).stdout.strip()}
     measured = []
+    try:
+        for one in measurements(a, place):
+            measured.append(one)
+            print(json.dumps(one), flush=True)
+    finally:  # an interrupt keeps what was measured
+        page = report.page(machine, measured)
+        print(page)
+        if a.results:
+            stem = a.results / f"rivals-{datetime.datetime.now(datetime.UTC):%Y-%m-%dT%H%M%SZ}"
+            stem.with_suffix(".json").write_text(json.dumps({"machine": machine, "measured": measured}, indent=1) + "\n")
+            stem.with_suffix(".md").write_text(page)
+            print(stem.with_suffix(".md"))
+
+
+def measurements(a, place):
     for kind, fast, slow in scenarios(a.cache, a.trace):
         if a.scenario and kind not in a.scenario:
             continue
@@ -39,18 +57,12 @@ def main():
                 tool = make(place)
                 if a.tool and tool.name not in a.tool:
                     continue
-                scenario = slow if tool.slow else fast
-                numbers = measure.run(tool, scenario, place, a.port, limit_s=900)
-                measured.append({"scenario": kind, "tool": tool.name, "version": tool.version, "run": turn, "numbers": numbers})
-                print(kind, turn, tool.name, json.dumps(numbers), flush=True)
-    machine = {"cpu": cpu_model(), "cores": measure.os.cpu_count(), "system": platform.release(), "load_before": load_before, "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-               "commit": subprocess.run(["git", "describe", "--always", "--dirty=+"], capture_output=True, text=True).stdout.strip()}
-    page = report.page(machine, measured)
-    print(page)
-    if a.results:
-        stem = a.results / f"rivals-{datetime.datetime.now(datetime.UTC):%Y-%m-%dT%H%M%SZ}"
-        stem.with_suffix(".json").write_text(json.dumps({"machine": machine, "measured": measured}, indent=1) + "\n")
-        stem.with_suffix(".md").write_text(page)
+                began = time.monotonic()
+                try:
+                    numbers = measure.run(tool, slow if tool.slow else fast, place, a.port, limit_s=900)
+                except Exception as e:  # one tool that breaks costs its own cells, not the table
+                    numbers = {"failed": f"{type(e).__name__}: {e}"}
+                yield {"scenario": kind, "tool": tool.name, "version": tool.version, "run": turn, "took_s": time.monotonic() - began, "numbers": numbers}
 
 
 def scenarios(cache, trace):
