@@ -21,9 +21,10 @@ const perChunkTolerance = 0.005
 // hardlyMadeMS is less time than a model needs for a token: the fastest known made some 3,000 tokens/s a user (2026).
 const hardlyMadeMS = 0.1
 
-// notes returns warnings about the results, one sentence each.
+// notes returns warnings about the results, one sentence each. First comes what bears on all numbers: a machine or a
+// server that had too much to do.
 func (c *Collector) notes(s *metrics.Summary, all *targetStats, targets []targetStats, probed Probed) metrics.Notes {
-	var out metrics.Notes
+	out := slices.Concat(localNotes(s), serverNotes(s))
 	add := out.Add
 	for i := range s.Trends {
 		add(true, "trend", "%s", s.Trends[i].Words())
@@ -91,7 +92,7 @@ func (c *Collector) notes(s *metrics.Summary, all *targetStats, targets []target
 		placement = placementNotes(s)
 	}
 	out = append(out, slices.Concat(gatewayNotes(s, &all.Gateway), historyNotes(s.History), answerNotes(s), uneven,
-		outageNotes(s), replicaNotes(s), serverNotes(s), placement, localNotes(s))...)
+		outageNotes(s), replicaNotes(s), placement)...)
 	add(all.Cache.Finer > 0,
 		"smaller_blocks",
 		"%s hit more than whole blocks of the assumed size: the server reuses smaller pieces; give their size "+

@@ -206,8 +206,8 @@ func (c *Culprits) table() chart.Table {
 	return t
 }
 
-// forest draws the interval of each main metric over its floor. The axis has room for all that changed, and for twice
-// as much as half of the intervals take; what is wider is cut off.
+// forest draws the interval of each main metric over its floor. The axis has room for all that changed. It has room for
+// twice what half of the intervals take, unless that is far beyond all changes. What is wider is cut off.
 func forest(bySize []Metric) []chart.Graph {
 	g := chart.Graph{
 		Title: "Change of B against A, with its 95 % interval over the noise floor", Wide: true,
@@ -222,7 +222,9 @@ func forest(bySize []Metric) []chart.Graph {
 	changed := 0.001
 	all := []float64(nil)
 	least, most := 0.0, 0.0
+	farthest := 0.5
 	for _, m := range drawn {
+		farthest = max(farthest, math.Abs(*m.Change))
 		all = append(all, max(-*m.Low, *m.High))
 		floor := 0.0
 		if m.Floor != nil {
@@ -234,7 +236,7 @@ func forest(bySize []Metric) []chart.Graph {
 		}
 	}
 	slices.Sort(all)
-	width := max(1.1*changed, 2*all[len(all)/2])
+	width := max(1.1*changed, 2*min(all[len(all)/2], farthest))
 	g.X.From = new(max(-width, 1.05*least))
 	g.X.To = new(min(width, 1.05*most))
 	for _, m := range drawn {

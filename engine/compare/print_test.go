@@ -179,6 +179,13 @@ func TestPage(t *testing.T) {
 	if cut := forest(bySize)[0]; *cut.X.To > 2**bySize[0].High || cut.Lanes[0][0].To != wide {
 		t.Errorf("%v to %v: %+v", cut.Rows[0], *cut.X.To, cut.Lanes[0])
 	}
+	absurd := 1e51 // if most intervals are, the changes themselves are still seen
+	for i := range bySize {
+		bySize[i].High, bySize[i].Verdict = &absurd, Unclear
+	}
+	if to := *forest(bySize)[0].X.To; to > 100 {
+		t.Errorf("the axis goes to %v", to)
+	}
 }
 
 // TestPageInBrowser: the browser draws all graphs, shows hostile texts as texts, and finds no fault.
