@@ -41,8 +41,9 @@ func (p *Page) Write(w io.Writer) error {
 	note := "Each point is a probe, with its 95 % interval if that is known. "
 	if p.Sweep {
 		first = chart.Section{
-			Title:  "Latency by throughput",
-			Graphs: p.curves(),
+			Title:    "Latency by throughput",
+			Findings: p.failures(),
+			Graphs:   p.curves(),
 			Note: "Each point is a load, whose number stands beside it. Its line is the 95 % interval, if that " +
 				"is known.",
 		}
@@ -64,8 +65,7 @@ func (p *Page) Write(w io.Writer) error {
 		d.Under = append(d.Under, p.Objectives[i].Text)
 	}
 	if len(p.Outcomes) > 0 {
-		d.Sections = append(
-			d.Sections,
+		d.Add(
 			chart.Section{
 				Title:  "By load",
 				Graphs: p.graphs(),

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/fastreplay/fastreplay/engine/chart"
+	"github.com/fastreplay/fastreplay/engine/format"
 )
 
 // Sweep probes given loads in their order, each for its whole window. It is for one goroutine.
@@ -177,6 +178,22 @@ func (p *Page) found() []chart.Finding {
 		said.Word += ", and held at " + held + " all the same"
 	}
 	return []chart.Finding{said}
+}
+
+// failures names the load of which most requests failed, if any did: latencies leave them out.
+func (p *Page) failures() []chart.Finding {
+	worst := Outcome{}
+	for _, o := range p.Outcomes {
+		if o.Numbers[ErrorRate] > worst.Numbers[ErrorRate] {
+			worst = o
+		}
+	}
+	share := worst.Numbers[ErrorRate]
+	if share == 0 {
+		return nil
+	}
+	word := format.Percent(share) + " of the requests failed at " + p.Load(worst.Load) + " " + p.Unit
+	return []chart.Finding{{Grade: chart.Bad, Word: word, Lines: []string{"Latencies are of those that did not."}}}
 }
 
 // withInterval is a number of outcomes, with the ends of its interval where they are known; NaN where it is not.
