@@ -87,9 +87,10 @@ def run(tool, scenario, place, port, limit_s):
                 status = process.wait(limit_s)
             except subprocess.TimeoutExpired:
                 status = f"not done after {limit_s} s"
-            sampler.ended.set()
-            sampler.join()
-            kill(process)
+            finally:
+                sampler.ended.set()
+                sampler.join()
+                kill(process)
     finally:
         server.terminate()
         server.wait()

@@ -24,6 +24,26 @@ HEADS = {
 }
 
 
+# The README's table: each column's scenarios, of which the first that a tool can do counts.
+README = {
+    "late p50, p99": (["schedule"], ["late_p50_ms", "late_p99_ms"]), "TTFT p99 error, trace": (["schedule"], ["ttft_p99_error"]),
+    "TTFT p99 error, 200 streams": (["streams"], ["ttft_p99_error"]), "gap p99 error": (["streams"], ["gap_p99_error"]),
+    "until the first request": (["schedule", "streams"], ["first_request_s"]), "memory": (["schedule", "streams"], ["peak_pss_mb"]),
+}
+
+
+def readme(measured):
+    out = ["## For the README", "", "| tool | " + " | ".join(README) + " |", "|---" * (len(README) + 1) + "|"]
+    for name, version in dict.fromkeys((m["tool"], m["version"]) for m in measured if m["scenario"] != "throughput" and m["numbers"]):
+        cells = []
+        for scenarios, columns in README.values():
+            runs = [[m["numbers"] for m in measured if (m["tool"], m["scenario"]) == (name, s)] for s in scenarios]
+            able = next(([r for r in of if r and "failed" not in r] for of in runs if any(of)), None)
+            cells.append("cannot" if able is None else ", ".join(cell(c, able) for c in columns))
+        out.append(f"| {name} {version} | " + " | ".join(cells) + " |")
+    return out + [""]
+
+
 def page(machine, measured):
     out = ["# Load generators side by side", "", f"{machine['cpu']}, {machine['cores']} cores shared with the server, Linux {machine['system']}, {machine['date']}, "
            f"commit {machine['commit']}, load average {machine['load_before'][0]:.1f} before the start. `scripts/rivals/run` measured this; a cell is the median of the runs that ended.", ""]
@@ -42,7 +62,7 @@ def page(machine, measured):
         cannot = sorted({m["tool"] for m in here if m["numbers"] is None})
         if cannot:
             out += [f"Not able to: {', '.join(cannot)}.", ""]
-    out += [
+    out += readme(measured) + [
         "Late: arrival at the server (the kernel's stamp of the first byte) against the trace, from the least late request of the run. Error: the tool's percentile less the server's of the same",
         "requests, from the kernel's stamp of the request's first byte to just before the write of the token. Hits: what an unlimited cache of 512-token blocks would have held of what arrived.",
         "GuideLLM keeps one mean gap a request, which is held against the server's means. Memory: the largest sum of PSS over the tool's processes. CPU: from the first request to the last answer.", "",

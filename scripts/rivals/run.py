@@ -5,7 +5,9 @@ import datetime
 import json
 import pathlib
 import platform
+import signal
 import subprocess
+import sys
 import time
 
 import environment
@@ -34,11 +36,12 @@ def main():
     machine = {"cpu": cpu_model(), "cores": measure.os.cpu_count(), "system": platform.release(), "load_before": load_before, "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
                "commit": subprocess.run(["git", "describe", "--always", "--dirty=+"], capture_output=True, text=True).stdout.strip()}
     measured = []
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
     try:
         for one in measurements(a, place):
             measured.append(one)
             print(json.dumps(one), flush=True)
-    finally:  # an interrupt keeps what was measured
+    finally:  # who stops it keeps what was measured
         page = report.page(machine, measured)
         print(page)
         if a.results:
