@@ -22,6 +22,7 @@ type readLag struct {
 	unstamped, dropped int64
 	missed             int64 // reads of which the ring did not see all segments
 	paused             bool  // an epoll reader has paused before the batch
+	takenNS            int64 // an epoll reader's: just before it began to read what it looks at; 0 = not known
 
 	lastNS           int64 // the instant of the receiver's last read …
 	endNS, settledNS int64 // … and that at the end of an epoll reader's last batch, and of the one before
@@ -183,6 +184,9 @@ func (c *conn) noteSlack(atNS, nowNS int64, left int) {
 	}
 	if c.readLag.lastNS = nowNS; left == 0 {
 		c.drainedNS = nowNS
+		if taken := c.readLag.takenNS; taken != 0 {
+			c.drainedNS = taken
+		}
 	}
 }
 

@@ -147,26 +147,30 @@ func (r *stampedReader) receive(fd uintptr) bool {
 	for {
 		r.msg.SetControllen(r.room)
 		n, _, errno := syscall.RawSyscall(syscall.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&r.msg)), unix.MSG_DONTWAIT)
-		switch errno {
-		case unix.EINTR:
-			continue
-		case unix.EAGAIN:
-			return false
+		if errno != unix.EINTR {
+			return r.took(max(0, int(n)), errno)
 		}
-		if r.came != nil {
-			r.came.read.Add(int64(r.n))
-		}
-		r.n = max(0, int(n))
-		r.errno = errno
-		r.wallNS = 0
-		r.isNew = errno == 0 && n > 0
-		if r.isNew {
-			control := r.control[:r.msg.Controllen]
-			r.wallNS, _ = parseStamp(control)
-			r.unread = parseUnread(control)
-		}
-		return true
 	}
+}
+
+// took notes what recvmsg(2) has returned. False: nothing is there yet.
+func (r *stampedReader) took(n int, errno syscall.Errno) bool {
+	r.errno = errno
+	if errno == unix.EAGAIN {
+		return false
+	}
+	if r.came != nil {
+		r.came.read.Add(int64(r.n))
+	}
+	r.n = n
+	r.wallNS = 0
+	r.isNew = errno == 0 && n > 0
+	if r.isNew {
+		control := r.control[:r.msg.Controllen]
+		r.wallNS, _ = parseStamp(control)
+		r.unread = parseUnread(control)
+	}
+	return true
 }
 
 // watch lets the ring note what comes from now on.

@@ -12,6 +12,15 @@ import time
 
 REQUESTS = 200_000
 IN_FLIGHT = 64
+# The barest clients, by what they do: steps of bare.c.
+BARE = {
+    "bare: epoll": "e",
+    "bare: epoll, stamps": "es",
+    "bare: epoll, stamps, pauses": "esp",
+    "bare: epoll, stamps, pauses, ring": "espr",
+    "bare: io_uring": "u",
+    "bare: io_uring, pauses": "up",
+}
 PROMPT = ",".join(map(str, range(1, 65)))
 LUA = """wrk.method = "POST"
 wrk.headers["Content-Type"] = "application/json"
@@ -79,9 +88,21 @@ def trace_of(built, rows, rate, tokens):
     return path
 
 
+def bare(built, server, steps, connections, requests=0):
+    """Runs the barest client and returns its processor time in s and its memory in MB."""
+    command = [f"{built}/bare", *map(str, (server.port, steps, connections, requests))]
+    cpu_s, mb = client(command)
+    if server.stop() != (requests or connections):
+        raise SystemExit(f"{command}: {server.requests} answered")
+    return cpu_s, mb
+
+
 def closed(built, binary, stream):
     with Server(built, 16, 0) as server:
-        if binary == "wrk":
+        if binary == "bare":
+            cpu_s, mb = bare(built, server, "et" if stream else "ew", IN_FLIGHT, REQUESTS)
+            answered = REQUESTS
+        elif binary == "wrk":
             script = f"{built}/request.lua"
             with open(script, "w") as file:
                 file.write(LUA % (PROMPT, str(stream).lower()))
@@ -100,6 +121,9 @@ def events(built, binary, streams=500, gap_us=20_000, seconds=8, cores=0):
     """With cores above 0 the client has the first so many alone in its mask; the server has all."""
     tokens = seconds * 1_000_000 // gap_us
     with Server(built, tokens, gap_us) as server:
+        if binary in BARE:
+            cpu_s, mb = bare(built, server, BARE[binary], streams)
+            return {"CPU us an event": cpu_s / (streams * tokens) * 1e6, "MB": mb}
         allowed = os.sched_getaffinity(0)
         if cores > 0:
             os.sched_setaffinity(0, sorted(allowed)[:cores])
@@ -190,12 +214,15 @@ def main():
     if name == "matrix":
         return matrix(built, int(times))
     binaries = [f"{built}/fastreplay", *others]
-    if name in ("whole", "stream") and shutil.which("wrk"):
-        binaries.append("wrk")
+    if name in ("whole", "stream"):
+        binaries += ["bare", "wrk"] if shutil.which("wrk") else ["bare"]
+    if name == "floor":
+        binaries += BARE
     measures = {
         "whole": lambda binary: closed(built, binary, False),
         "stream": lambda binary: closed(built, binary, True),
         "events": lambda binary: events(built, binary, *map(int, sizes)),
+        "floor": lambda binary: events(built, binary, *map(int, sizes)),
         "tokens": lambda binary: tokens_counted(built, binary, *map(int, sizes)),
         "stamps": lambda binary: stamps(built, binary, *map(int, sizes)),
     }
