@@ -30,7 +30,7 @@ type dialer struct {
 	paused []time.Time   // until when each endpoint is
 }
 
-// keepFilled keeps connections ready until halt is closed or the run stops.
+// keepFilled keeps connections ready until halt is closed, the run stops, or its plan is over.
 func (d *dialer) keepFilled(halt <-chan struct{}) {
 	tick := time.NewTicker(dialTick)
 	defer tick.Stop()
@@ -39,12 +39,19 @@ func (d *dialer) keepFilled(halt <-chan struct{}) {
 		case <-halt:
 			return
 		case <-tick.C:
-			if d.run.stop.Load() {
+			now := d.run.clock.Now()
+			if d.run.stop.Load() || d.over(now) {
 				return
 			}
-			d.dialMissing(d.run.clock.Now())
+			d.dialMissing(now)
 		}
 	}
+}
+
+// over reports whether all of a plan by the clock has left: who still needs a connection then dials it.
+func (d *dialer) over(nowNS int64) bool {
+	plan := &d.run.work.Plan
+	return plan.ByClock() && nowNS > plan.SpanNS()+int64(dialLead)
 }
 
 // fillFirst dials what is due within dialLead after the start and waits for it. An endpoint that refuses is not tried

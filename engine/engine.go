@@ -353,10 +353,17 @@ func (r *Run) soleSenders() []int {
 // processor time of a closed loop (perf; 64 in flight, 2 cores of an AMD EPYC, Linux 6.18).
 const recordTick = 10 * time.Millisecond
 
+// openRecordTick is that of an open loop, in which fewer requests end, and no record is used again.
+const openRecordTick = 100 * time.Millisecond
+
 // recordAll passes the records of finished requests to the sink, until Run.done is closed. Those of requests that end
 // before the barrier wait for it: instants count from there.
 func (r *Run) recordAll() {
-	tick := time.NewTicker(recordTick)
+	every := recordTick
+	if r.work.Plan.Open() {
+		every = openRecordTick
+	}
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	defer r.sink.Tick()
 	var early []int32

@@ -175,7 +175,8 @@ type linkReader struct {
 	iov  unix.Iovec
 }
 
-// next waits for a message; false: the other side has closed the link.
+// next waits for a message; false: the other side has closed the link. It keeps its P: else Go's monitor would take it
+// back for each message, and look every 20 µs for others to take for a millisecond after that.
 func (r *linkReader) next() bool {
 	r.iov.Base = &r.message[0]
 	r.iov.SetLen(len(r.message))
@@ -187,7 +188,12 @@ func (r *linkReader) next() bool {
 			Control: (*byte)(unsafe.Pointer(&r.rights)),
 		}
 		r.head.SetControllen(int(unsafe.Sizeof(r.rights)))
-		n, _, errno := unix.Syscall(unix.SYS_RECVMSG, linkFD, uintptr(unsafe.Pointer(&r.head)), unix.MSG_CMSG_CLOEXEC)
+		n, _, errno := syscall.RawSyscall(
+			unix.SYS_RECVMSG,
+			linkFD,
+			uintptr(unsafe.Pointer(&r.head)),
+			unix.MSG_CMSG_CLOEXEC,
+		)
 		if errno != unix.EINTR {
 			return errno == 0 && int(n) == len(r.message)
 		}

@@ -29,7 +29,7 @@ const (
 	// by that much. 40 ms were too few beside a test suite under the race detector on the same 2 cores.
 	assignLead = 100 * time.Millisecond
 	// assignTick is how often requests are assigned.
-	assignTick = 4 * time.Millisecond
+	assignTick = 10 * time.Millisecond
 	// startTimeout bounds how long the sender process may take to be ready, and mapPerByte its time to map the
 	// requests: about 0.1 s a GB.
 	startTimeout = 20 * time.Second

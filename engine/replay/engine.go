@@ -47,14 +47,11 @@ func (r *runner) probeStamps() (wire.Stamps, error) {
 	if r.cfg.Stamps == StampsOn {
 		return want, nil
 	}
-	ring, err := wire.OpenRing(nil)
+	err = wire.ProbeRing()
 	if err != nil && r.cfg.Stamps == StampsRing {
 		return wire.Stamps{}, fmt.Errorf("--kernel-timestamps %s: %w; use auto or on", StampsRing, err)
 	}
-	if err == nil {
-		ring.Close()
-		want.Ring = true
-	}
+	want.Ring = err == nil
 	return want, nil
 }
 

@@ -76,6 +76,12 @@ func (*stampedReader) arrived([]Arrival) ([]Arrival, bool) { panic("BUG: no kern
 // Ring is the twin for systems without packet sockets: it is never made.
 type Ring struct{}
 
+// ProbeRing returns why there is none.
+func ProbeRing() error {
+	_, err := OpenRing(nil)
+	return err
+}
+
 // OpenRing returns why there is none.
 func OpenRing([]uint16) (*Ring, error) {
 	return nil, errors.New("this system has no packet rings; Linux has")

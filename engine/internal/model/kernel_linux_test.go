@@ -421,8 +421,6 @@ func Syscall(number, a, b, c uintptr) (r1, r2 uintptr, errno syscall.Errno) {
 		n, errno = receive(fd, (*unix.Msghdr)(memory))
 	case unix.SYS_RECVMMSG:
 		errno = syscall.EAGAIN
-	case unix.SYS_IO_URING_SETUP:
-		errno = syscall.ENOSYS // a batch is read by a call for each
 	case unix.SYS_EPOLL_PWAIT:
 		n = current.kernel.file(fd).(*epoll).wait(unsafe.Slice((*unix.EpollEvent)(memory), c))
 	default:
