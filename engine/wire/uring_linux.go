@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"sync/atomic"
 	"syscall"
 	"unsafe"
@@ -67,7 +68,8 @@ func newUring() *uring {
 	var err, failed error
 	u.queues, err = unix.Mmap(u.fd, 0, size, access, populated)
 	u.sqes, failed = unix.Mmap(u.fd, offSQEs, int(unsafe.Sizeof(*u.calls)), access, populated)
-	if err != nil || failed != nil || p.features&featOneMap == 0 || p.results != 2*MostInBatch {
+	_, _, errno = syscall.RawSyscall6(unix.SYS_IO_URING_ENTER, made, 0, 0, 0, 0, 0) // it may be forbidden by itself
+	if errors.Join(err, failed) != nil || errno != 0 || p.features&featOneMap == 0 || p.results != 2*MostInBatch {
 		u.close()
 		return nil
 	}
