@@ -740,15 +740,23 @@ const mostOwners = 4
 
 // owners adds a line for each class, tenant, model and priority, those with the most requests first.
 func (p *screen) owners() {
+	moved := ""
+	if slices.ContainsFunc(p.Verdict.Unsafe, func(u metrics.Unsafe) bool { return u.Metric == "ttft" }) {
+		moved = markMoved // whose requests were late is not known
+	}
 	for field, by := range p.Owners.Each {
 		parts := slices.Clone(by.Parts)
 		slices.SortStableFunc(parts, func(x, y metrics.Part) int { return cmp.Compare(y.Requests, x.Requests) })
 		for _, part := range parts[:min(len(parts), mostOwners)] {
+			ttft := ttftOf(part)
+			if ttft != "" {
+				ttft = moved + ttft
+			}
 			p.field(second, 2, field,
 				shorten(format.Visible(part.Name), 24),
 				format.Requests(part.Requests),
 				format.Some(part.Failed, "failed"),
-				ttftOf(part),
+				ttft,
 				known(format.Percent, part.ReportedHitRatio, "hits"))
 		}
 		if more := len(parts) - mostOwners; more > 0 {

@@ -45,6 +45,15 @@ func TestRequireOfOwners(t *testing.T) {
 		}
 		expect.Equal(t, word+" "+Outcome(&o), c.outcome, "%s", c.text)
 	}
+	for text, want := range map[string]string{
+		"class=gold ttft.p50<20ms": "10.00 ms ± 15.0 ms: may be missed", // all of gold may be what was late
+		"class=gold ttft.p50<30ms": "10.00 ms ± 15.0 ms: met all the same",
+		"class=gold e2e.p50<2s":    "1.000 s",
+	} {
+		s.Limits = metrics.Limits{Require: []string{text}}
+		unsafe := []metrics.Unsafe{{Metric: "ttft", Percentile: "p99", EffectMS: 15}, {Metric: "ttft", Percentile: "p999", EffectMS: 2}}
+		expect.Equal(t, Outcome(&Objectives(s, unsafe)[0]), want, text)
+	}
 	for text, words := range map[string]string{
 		"class=gold itl.p99<1s":          "is not known by tenant",
 		"class=gold requests_per_s>1":    "is not known by tenant",

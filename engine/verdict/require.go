@@ -312,6 +312,9 @@ func decides(o *metrics.Objective, s *metrics.Summary, exceeds func(float64) boo
 
 func objective(s *metrics.Summary, unsafe []metrics.Unsafe, text, name, op string, limit float64) metrics.Objective {
 	view, rest := viewOf(s, name)
+	if view != s {
+		unsafe = ofOwner(unsafe, rest)
+	}
 	o := objectiveOf(view, unsafe, text, rest, op, limit)
 	o.Metric = name
 	doubt(&o, s, rest, strings.HasPrefix(op, "<"))
