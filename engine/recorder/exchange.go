@@ -3,7 +3,6 @@ package recorder
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
 	"sort"
 	"strconv"
@@ -14,7 +13,6 @@ import (
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/sse"
 	"github.com/fastreplay/fastreplay/codec/trace/chatml"
-	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
 
 // Why a request is not in the file, as its head and the metrics call it. Others are those of a log that is converted.
@@ -152,18 +150,35 @@ func (x *exchange) release() {
 // the body of a request by then, which a transport would take for a failure.
 type tap struct {
 	io.ReadCloser
-	take func(p []byte, err error)
-	over error
+	begin func()         // before the first piece; nil = it was, or nothing is to do
+	take  func(p []byte) // nil = it is not recorded
+	end   func()         // in place of Close; nil = there is none
+	over  error          // io.EOF = it was read whole
 }
 
 func (t *tap) Read(p []byte) (int, error) {
 	if t.over != nil {
 		return 0, t.over
 	}
+	if t.begin != nil {
+		t.begin()
+		t.begin = nil
+	}
 	n, err := t.ReadCloser.Read(p)
 	t.over = err
-	t.take(p[:n], err)
+	if t.take != nil && n > 0 {
+		t.take(p[:n])
+	}
 	return n, err
+}
+
+// Close implements io.Closer.
+func (t *tap) Close() error {
+	if t.end == nil {
+		return t.ReadCloser.Close()
+	}
+	t.end()
+	return nil
 }
 
 // maxPaths bounds the paths that are remembered.
@@ -219,49 +234,40 @@ func backends() map[string]api.Backend {
 	return all
 }
 
-// logLine appends the exchange as a line of a log, the format of which is openai_log. unix is the instant of the
-// clock's zero in ns since 1970. Instants are exact to 1 µs.
-func (x *exchange) logLine(dst []byte, backends map[string]api.Backend, unix int64) ([]byte, error) {
-	line := bytes.NewBuffer(dst)
-	line.WriteString(`{"request":`)
-	if err := json.Compact(line, x.request); err != nil {
-		return dst, err
-	}
-	stamp := func(key string, atNS int64) {
-		if atNS > 0 {
-			fmt.Fprintf(line, `,%q:%d`, key, (unix+atNS)/1000*1000)
-		}
-	}
-	stamp("timestamp", x.beganNS)
-	line.WriteString(`,"response":`)
+// logged is a line of a log, the format of which is openai_log. Instants are ns since 1970, 0 = unknown.
+type logged struct {
+	Request  json.RawMessage `json:"request"`
+	Came     int64           `json:"timestamp"`
+	Response any             `json:"response"`
+	First    int64           `json:"first_token_time,omitempty"`
+	Ended    int64           `json:"end_time,omitempty"`
+	names
+}
+
+// logTo writes the exchange as a line of a log. unix is the instant of the clock's zero in ns since 1970. Instants are
+// exact to 1 µs.
+func (x *exchange) logTo(log *json.Encoder, backends map[string]api.Backend, unix int64) error {
+	var first, last int64
+	line := logged{Request: x.request, names: x.named}
 	text := bytes.TrimSpace(x.answer)
 	switch {
 	case x.status == 0:
-		fmt.Fprintf(line, `{"usage":{"completion_tokens":%d}}`, x.most())
+		line.Response = map[string]any{"usage": map[string]int{"completion_tokens": x.most()}}
 	case len(text) > 0 && (text[0] == '{' || text[0] == '['):
-		if err := json.Compact(line, text); err != nil {
-			return dst, err
-		}
-		stamp("end_time", x.reads[len(x.reads)-1].atNS)
+		line.Response = json.RawMessage(text)
+		last = x.reads[len(x.reads)-1].atNS
 	default:
-		quoted, err := json.Marshal(string(text))
-		if err != nil {
-			return dst, err
+		line.Response = string(text)
+		first, last = x.tokens(backends)
+	}
+	stamp := func(atNS int64) int64 {
+		if atNS == 0 {
+			return 0
 		}
-		line.Write(quoted)
-		first, last := x.tokens(backends)
-		stamp("first_token_time", first)
-		stamp("end_time", last)
+		return (unix + atNS) / 1000 * 1000
 	}
-	named, err := json.Marshal(x.named)
-	if err != nil {
-		return dst, err
-	}
-	if members := named[1 : len(named)-1]; len(members) > 0 {
-		fmt.Fprintf(line, ",%s", members)
-	}
-	line.WriteString("}\n")
-	return line.Bytes(), nil
+	line.Came, line.First, line.Ended = stamp(x.beganNS), stamp(first), stamp(last)
+	return log.Encode(line)
 }
 
 // most is how many tokens the request asks for at most, 1 if it does not say: all that a copy of a request tells of its
@@ -278,8 +284,16 @@ func (x *exchange) most() int {
 	return 1
 }
 
-// goesOn reports whether the request names the response before it, in any spelling that readers of JSON take.
-func (x *exchange) goesOn() bool { return rows.ObjectOf(x.request, new(error)).Has(chatml.BeforeKey) }
+// goesOn reports whether the request may name the response before it, in any spelling that readers of JSON take. Nobody
+// needs to escape a letter of the key.
+func (x *exchange) goesOn() bool {
+	for _, spelled := range []string{chatml.BeforeKey, `\u005`, `\u006`, `\u007`} {
+		if bytes.Contains(x.request, []byte(spelled)) {
+			return true
+		}
+	}
+	return false
+}
 
 // tokens is when the first and the last token of a streamed answer came; 0 = unknown.
 func (x *exchange) tokens(backends map[string]api.Backend) (firstNS, lastNS int64) {

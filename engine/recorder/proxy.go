@@ -1,9 +1,14 @@
 package recorder
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
+	"maps"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/http/httputil"
@@ -35,6 +40,7 @@ const (
 type upstream struct {
 	url      *url.URL
 	inFlight atomic.Int64
+	links    links
 }
 
 // proxy passes requests on.
@@ -62,11 +68,14 @@ func (p *proxy) Put(b []byte) { p.buffers.Put((*[copyBytes]byte)(b)) }
 func (p *proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	p.r.inFlight.Add(1)
 	defer p.r.inFlight.Add(-1)
-	c := call{proxy: p, w: w, x: p.r.begin(req)}
+	c := call{proxy: p, ResponseWriter: w, x: p.r.begin(req)}
 	if c.x == nil {
 		p.r.passed.Add(1)
 	} else {
-		defer func() { p.r.hand(c.x) }()
+		defer func() {
+			c.x.whole = c.x.whole || c.body.over == io.EOF
+			p.r.hand(c.x)
+		}()
 	}
 	if p.r.o.Mirror {
 		_, err := io.Copy(io.Discard, req.Body)
@@ -82,13 +91,12 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	reverse := httputil.ReverseProxy{
 		Rewrite:        keepHeaders,
 		Transport:      &c,
-		FlushInterval:  -1, // at once
 		BufferPool:     p,
 		ModifyResponse: c.answered,
 		ErrorHandler:   c.failed,
 		ErrorLog:       p.silent,
 	}
-	reverse.ServeHTTP(w, req)
+	reverse.ServeHTTP(&c, req)
 }
 
 // keepHeaders undoes what a reverse proxy changes beside the connection's own headers.
@@ -101,23 +109,35 @@ func keepHeaders(r *httputil.ProxyRequest) {
 	}
 }
 
-// call is one request on its way.
+// call is one request on its way. Each piece of the answer that is written to it leaves at once.
 type call struct {
+	http.ResponseWriter
 	proxy *proxy
-	w     http.ResponseWriter
 	x     *exchange // nil = it is not recorded
 	to    *upstream // nil = none yet
 	// reached: there was a connection, so that a server may have got something of the request
 	reached bool
+	body    tap // of the answer
 }
+
+// Write implements io.Writer.
+func (c *call) Write(p []byte) (int, error) {
+	n, err := c.ResponseWriter.Write(p)
+	c.flush()
+	return n, err
+}
+
+// flush sends what is written. If the client has gone, the next write says so.
+func (c *call) flush() { _ = http.NewResponseController(c.ResponseWriter).Flush() }
+
+// Unwrap is for what else http.ResponseController does.
+func (c *call) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
 // RoundTrip sends the request to the server with the fewest in flight. If it cannot be reached, the next one gets it.
 func (c *call) RoundTrip(req *http.Request) (resp *http.Response, err error) {
 	all := c.proxy.upstreams
 	turn := int(c.proxy.turn.Add(1) % uint64(len(all)))
 	tried := map[*upstream]bool{}
-	trace := httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { c.reached = true }}
-	req = req.WithContext(httptrace.WithClientTrace(req.Context(), &trace))
 	for range all {
 		c.leave()
 		for i := range all {
@@ -134,7 +154,7 @@ func (c *call) RoundTrip(req *http.Request) (resp *http.Response, err error) {
 		}
 		out.URL = below(c.to.url, req.URL)
 		out.Host = ""
-		resp, err = c.proxy.transport.RoundTrip(&out)
+		resp, err = c.send(&out)
 		if err == nil || c.reached || req.Context().Err() != nil {
 			break
 		}
@@ -142,6 +162,40 @@ func (c *call) RoundTrip(req *http.Request) (resp *http.Response, err error) {
 		c.proxy.r.fail(fmt.Errorf("--upstream %s: %w", c.to.url.Redacted(), err))
 	}
 	return resp, err
+}
+
+// send sends the request to a server: one that is recorded and short over a link.
+func (c *call) send(req *http.Request) (*http.Response, error) {
+	short := req.ContentLength > 0 && req.ContentLength <= linkBytes
+	if c.x == nil || c.to.url.Scheme == "https" || !short || req.Header["Upgrade"] != nil {
+		trace := httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { c.reached = true }}
+		return c.proxy.transport.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), &trace)))
+	}
+	u := c.to
+	l, err := u.links.to(req.Context(), net.JoinHostPort(u.url.Hostname(), cmp.Or(u.url.Port(), "80")))
+	if err != nil {
+		return nil, err
+	}
+	c.reached = true
+	awaited := context.AfterFunc(req.Context(), func() { _ = l.Close() }) // who goes away ends all
+	resp, err := l.send(req)
+	if err != nil {
+		awaited()
+		return nil, errors.Join(err, l.Close())
+	}
+	c.body = tap{ReadCloser: resp.Body}
+	if l.in.Buffered() == 0 {
+		c.body.begin = c.flush
+	}
+	c.body.end = func() {
+		if awaited() && c.body.over == io.EOF && !resp.Close && l.in.Buffered() == 0 {
+			u.links.keep(l)
+		} else {
+			_ = l.Close() // the answer was cut, or is the last
+		}
+	}
+	resp.Body = &c.body
+	return resp, nil
 }
 
 // below is a request's URL at a server, with the path as it came.
@@ -164,27 +218,33 @@ func (c *call) leave() {
 
 // answered notes an answer's head.
 func (c *call) answered(resp *http.Response) error {
+	h := c.Header()
 	for _, name := range []string{"Content-Type", "Date"} {
-		c.w.Header()[name] = nil // or net/http makes up what the server did not say
+		h[name] = nil // or net/http makes up what the server did not say
+	}
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		return nil
+	}
+	// If an answer has no type and a known length, a reverse proxy leaves it to us when its pieces leave. Else a timer
+	// sends the head, which wakes a thread and takes a lock that the first piece needs.
+	maps.Copy(h, resp.Header)
+	resp.Header = nil
+	resp.ContentLength = 0
+	if resp.Body != &c.body {
+		c.body = tap{ReadCloser: resp.Body, begin: c.flush}
+		resp.Body = &c.body
 	}
 	x := c.x
-	if x == nil || resp.StatusCode == http.StatusSwitchingProtocols {
+	if x == nil {
 		return nil
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.status = resp.StatusCode
-	if resp.Header.Get("Content-Encoding") != "" {
+	if h.Get("Content-Encoding") != "" {
 		x.lose(lostEncoded)
 	}
-	resp.Body = &tap{ReadCloser: resp.Body, take: func(p []byte, err error) {
-		if len(p) > 0 {
-			x.answered(p, c.proxy.r.now())
-		}
-		if err == io.EOF {
-			x.whole = true
-		}
-	}}
+	c.body.take = func(p []byte) { x.answered(p, c.proxy.r.now()) }
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -309,14 +310,8 @@ func (r *Recorder) arrival(req *http.Request) int64 {
 
 // begin takes a request that is to be recorded; nil for others.
 func (r *Recorder) begin(req *http.Request) *exchange {
-	var x *exchange
-	defer func() {
-		req.Body = &tap{ReadCloser: req.Body, take: func(p []byte, _ error) {
-			if x != nil && len(p) > 0 {
-				x.asked(p)
-			}
-		}}
-	}()
+	body := &tap{ReadCloser: req.Body}
+	req.Body = body
 	name := ""
 	if req.Method == http.MethodPost {
 		name = r.paths.apiOf(req.URL.Path)
@@ -324,7 +319,7 @@ func (r *Recorder) begin(req *http.Request) *exchange {
 	if name == "" {
 		return nil
 	}
-	x = &exchange{api: name, beganNS: r.arrival(req), budget: &r.budget}
+	x := &exchange{api: name, beganNS: r.arrival(req), budget: &r.budget}
 	for _, header := range sessionHeaders() {
 		x.named.Session = cmp.Or(x.named.Session, req.Header.Get(header))
 	}
@@ -344,6 +339,7 @@ func (r *Recorder) begin(req *http.Request) *exchange {
 	if req.Header.Get("Content-Encoding") != "" {
 		x.lost = lostEncoded
 	}
+	body.take = x.asked
 	return x
 }
 
@@ -423,8 +419,10 @@ func (r *Recorder) write() {
 
 // take turns exchanges into rows. What strangers send must not end the program, whatever it makes of it.
 func (r *Recorder) take(batch []*exchange) {
-	var log []byte
+	var log bytes.Buffer
 	var logged []*exchange
+	lines := json.NewEncoder(&log)
+	lines.SetEscapeHTML(false) // ids are made of what was sent
 	defer func() {
 		if wrong := recover(); wrong != nil {
 			r.lose(lostMalformed, len(logged))
@@ -436,18 +434,16 @@ func (r *Recorder) take(batch []*exchange) {
 	}()
 	unix := r.began.UnixMicro() * 1000
 	for _, x := range batch {
-		line, err := x.logLine(log, r.backends, unix)
-		if err != nil {
+		if x.logTo(lines, r.backends, unix) != nil {
 			r.lose(lostMalformed, 1)
 			continue
 		}
-		log = line
 		logged = append(logged, x)
 	}
 	if len(logged) == 0 {
 		return
 	}
-	t, err := trace.Read(bytes.NewReader(log), "traffic", trace.Options{
+	t, err := trace.Read(&log, "traffic", trace.Options{
 		Format:  "openai_log",
 		Lenient: true,
 		History: &r.history,

@@ -15,6 +15,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
+	"net/textproto"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -592,21 +594,82 @@ func TestServerKeepsHistory(t *testing.T) {
 	expect.Equal(t, day.Session[0] == day.Session[1] && day.Session[1] == day.Session[2], true, "they are one session")
 }
 
-// TestGoesOn: no spelling of the key hides that a request may become much longer than it is.
+// TestGoesOn: no spelling of the key hides that a request may become much longer than it is. Text in other languages,
+// which many clients escape, is none.
 func TestGoesOn(t *testing.T) {
 	deep := strings.Repeat("[", 1000) + strings.Repeat("]", 1000)
 	for text, want := range map[string]bool{
 		`{"input":"a","previous_response_id":"resp_1"}`:               true,
 		`{"input":"a","previous\u005fresponse_id":"resp_1"}`:          true,
 		`{"input":` + deep + `,"previous\u005Fresponse_id":"resp_1"}`: true,
-		`{"input":"a","previous_response_id":null}`:                   false,
-		`{"input":"what is previous_response_id?"}`:                   false,
-		`{"input":[{"previous_response_id":"resp_1"}]}`:               false,
-		`no JSON "previous_response_id"`:                              false,
-		`{"prompt":"a"}`:                                              false,
+		`{"input":"a","\u0070\u0072evious_response_id":"resp_1"}`:     true,
+		`{"input":"a","previous_respons\u0065_id":"resp_1"}`:          true,
+		`{"input":"\u00e9t\u00e9 \u2013 \u003cb\u003e"}`:              false,
+		`{"prompt":"a"}`: false,
 	} {
 		expect.Equal(t, (&exchange{request: []byte(text)}).goesOn(), want, "%.40s", text)
 	}
+}
+
+// TestLinks: requests one after another take one connection to their server, unless that has ended it or says what nobody
+// asked for. What a server says before its answer reaches the client, and no head without end fills the memory.
+func TestLinks(t *testing.T) {
+	const whole = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+	answers := []string{
+		whole,
+		"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + whole,
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n2\r\nok\r\n0\r\nX-Sum: 7\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok", // the connection is not kept
+		whole + "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecret",          // nor this
+		"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", maxHeaders),            // nor this, of which there is no answer
+		"HTTP/1.1 200 OK\r\n\r\nok", // up to its end
+		whole,
+	}
+	listener := must.Have(net.Listen("tcp", "127.0.0.1:0"))(t)
+	defer listener.Close()
+	var connections, asks atomic.Int64
+	serve := func(conn net.Conn) {
+		defer conn.Close()
+		for in := bufio.NewReader(conn); ; {
+			req, err := http.ReadRequest(in)
+			if err != nil {
+				return
+			}
+			_, _ = io.Copy(io.Discard, req.Body)
+			answer := answers[asks.Add(1)-1]
+			_, _ = io.WriteString(conn, answer)
+			if !strings.Contains(answer, "Length") && !strings.Contains(answer, "chunked") {
+				return
+			}
+		}
+	}
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			connections.Add(1)
+			go serve(conn)
+		}
+	}()
+	r := begin(t, nil, func(o *Options) { o.Upstreams = []string{listener.Addr().String()} })
+	hints := 0
+	trace := &httptrace.ClientTrace{Got1xxResponse: func(int, textproto.MIMEHeader) error { hints++; return nil }}
+	for i, used := range []int64{1, 1, 1, 1, 2, 3, 4, 5} {
+		ctx := httptrace.WithClientTrace(t.Context(), trace)
+		req := must.Have(http.NewRequestWithContext(ctx, http.MethodPost, r.URL()+chatPath, strings.NewReader(asked("hello"))))(t)
+		resp, err := http.DefaultClient.Do(req)
+		must.Equal(t, err != nil, i == 5, "answer %d: %v", i, err)
+		if err == nil {
+			expect.Equal(t, string(must.Have(io.ReadAll(resp.Body))(t)), "ok", "answer %d", i)
+			must.Do(t, resp.Body.Close())
+			expect.Equal(t, resp.Trailer.Get("X-Sum") == "7", i == 2, "trailer of answer %d", i)
+		}
+		expect.Equal(t, connections.Load(), used, "connections after answer %d", i)
+		time.Sleep(10 * time.Millisecond)
+	}
+	expect.Equal(t, hints, 1, "answers before an answer")
 }
 
 // TestArrival: a request came with its first byte, however late the recorder has its head, and never before it was sent.
@@ -708,8 +771,9 @@ func TestLogLine(t *testing.T) {
 		cut := chance.IntN(len(text))
 		x := &exchange{api: "chat", status: 200, request: []byte(asked("x\ny")), answer: text[cut:], beganNS: 5, named: names{Session: string(text[:cut])},
 			reads: []read{{len(text) - cut, 7}}, budget: &budget{}}
-		line, err := x.logLine(nil, backends(), 1e18)
-		if err == nil && (!json.Valid(line) || bytes.Count(line, []byte("\n")) != 1) {
+		var log bytes.Buffer
+		err := x.logTo(json.NewEncoder(&log), backends(), 1e18)
+		if line := log.Bytes(); err == nil && (!json.Valid(line) || bytes.Count(line, []byte("\n")) != 1) {
 			t.Fatalf("%q becomes %q", text[cut:], line)
 		}
 	}
