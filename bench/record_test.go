@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -182,5 +183,45 @@ func TestRecorderKeepsOwners(t *testing.T) {
 			must.Equal(t, string(day.Verbatim(i).Extra), `{"temperature":0.5}`, "row %d: parameters", i)
 		}
 		file = rec.file
+	}
+}
+
+// TestRecordPage: what the manual's page on recording says to try works as it stands there, line by line; other ports
+// aside.
+func TestRecordPage(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("curl is not here")
+	}
+	page := string(readFile(t, "../cmd/fastreplay/manual/record.md"))
+	_, tried, _ := strings.Cut(page, "\n## Try it\n")
+	tried, _, _ = strings.Cut(tried, "\n## ")
+	for _, port := range []string{"8000", "8001", "9465"} {
+		free := must.Have(net.Listen("tcp", "127.0.0.1:0"))(t)
+		_, other, _ := net.SplitHostPort(free.Addr().String())
+		must.Do(t, free.Close())
+		tried = strings.ReplaceAll(tried, "127.0.0.1:"+port, "127.0.0.1:"+other)
+	}
+	const inBackground = " > ${#pids[@]}.out 2>&1 & pids+=($!)\nuntil grep http $((${#pids[@]} - 1)).out; do sleep 0.1; done"
+	script := "set -ex\ntrap 'kill ${pids[@]}' EXIT\n"
+	for command := range strings.Lines(strings.ReplaceAll(tried, "\\\n", "")) {
+		command, isCode := strings.CutPrefix(strings.TrimSuffix(command, "\n"), "    ")
+		switch {
+		case strings.HasPrefix(command, "Interrupt the recorder"):
+			script += "kill -INT ${pids[1]}; wait ${pids[1]}; unset 'pids[1]'\n"
+		case isCode && (strings.HasPrefix(command, "fastreplay mock") || strings.HasPrefix(command, "fastreplay record --listen")):
+			script += command + inBackground + "\n"
+		case isCode:
+			script += command + "\n"
+		}
+	}
+	c := exec.Command("bash", "-c", script)
+	c.Dir = t.TempDir()
+	must.Do(t, os.Symlink(binary, filepath.Join(c.Dir, "fastreplay")))
+	c.Env = append(os.Environ(), "PATH="+c.Dir+":"+os.Getenv("PATH"))
+	out, err := c.CombinedOutput()
+	must.Do(t, err, string(out))
+	for _, want := range []string{"data: [DONE]", "rows_total", "fastreplay record audit day.jsonl.zst", "VALID", "TTFT"} {
+		expect.Contains(t, string(out), want)
 	}
 }
