@@ -1,5 +1,3 @@
-//go:build ignore
-
 // Command bareproxy is the reverse proxy of Go's library with nothing around it, which scripts/record-overhead measures
 // beside the recorder: bareproxy ADDRESS UPSTREAM
 package main
