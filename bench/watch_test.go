@@ -1,6 +1,10 @@
 package bench
 
 import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -10,6 +14,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
+	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/scrape"
 	"github.com/fastreplay/fastreplay/engine/setup"
@@ -126,14 +131,221 @@ func TestWatchedTargetsRefused(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "targets.txt")
 	listTargets(t, file, startMock(t).url)
 	load := steady(t, 3, 10, 2)
-	for _, router := range setup.Routes() {
-		if router != setup.RouteLeastInFlight {
-			said := refused(t, load, "--targets", "watch:"+file, "--route", router)
-			expect.Contains(t, said, "--route least-inflight", router)
-		}
-	}
+	said := refused(t, "samples/agentic.jsonl", "--targets", "watch:"+file, "--sessions", "think", "--history", "live", "--api", "chat")
+	expect.Contains(t, said, "no targets that come and go", "live history")
 	expect.Contains(t, refused(t, load, "--targets", "watch:"+file, "--url", "a:1", "--route", "least-inflight"), "names all servers", "beside --url")
 	expect.Contains(t, refused(t, load, "--targets", "watch:"+file+"x", "--route", "least-inflight"), "no such file", "no file")
+}
+
+// growing are rows of conversations that begin one after the other and go on, ten ms apart. Each has whole blocks of 16
+// tokens that go on from those of its conversation before, and a part of one that is its own.
+func growing(t *testing.T, n int) (path string, blocks [][]int) {
+	t.Helper()
+	var text strings.Builder
+	chance := rand.New(rand.NewPCG(2, 2))
+	turns := map[int]int{}
+	for i := range n {
+		session := i/15 + chance.IntN(40)
+		turns[session]++
+		ids := []int{}
+		for k := range 1 + 2*turns[session] {
+			ids = append(ids, session*1000+k)
+		}
+		blocks = append(blocks, ids)
+		fmt.Fprintf(&text, "{\"timestamp\":%d,\"input_length\":%d,\"output_length\":2,\"session_id\":%d,\"hash_ids\":%s}\n",
+			i*10, 16*len(ids)+6, session, strings.ReplaceAll(fmt.Sprint(append(slices.Clone(ids), 1e6+i)), " ", ","))
+	}
+	path = filepath.Join(t.TempDir(), "growing.jsonl")
+	writeFile(t, path, text.String())
+	return path, blocks
+}
+
+// leading is how many of the blocks, from the first, a server has seen.
+func leading(seen map[int]bool, blocks []int) (n int) {
+	for n < len(blocks) && seen[blocks[n]] {
+		n++
+	}
+	return n
+}
+
+// TestJoiningUnderEachRouter: of three servers in a file one dies and is taken out, and a fourth one is put in. Whatever
+// routes, requests go as by its own rule among those that are there, each is where its record says, ideal hits are what
+// was sent there before, and hits are what the caches had.
+func TestJoiningUnderEachRouter(t *testing.T) {
+	for _, router := range setup.Routes() {
+		t.Run(router, func(t *testing.T) {
+			t.Parallel()
+			quickEnough(t, func() string { return joinAndDie(t, router) })
+		})
+	}
+}
+
+// joinAndDie is one run of TestJoiningUnderEachRouter. It returns why nothing can be told of it.
+func joinAndDie(t *testing.T, router string) (tooSlow string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "targets.txt")
+	mocks := map[string]*mockServer{}
+	var urls []string
+	for range 4 {
+		m := startMock(t)
+		mocks[m.url] = m
+		urls = append(urls, m.url)
+	}
+	dying, joining := urls[2], urls[3]
+	listTargets(t, file, urls[:3]...)
+	const rows = 1200
+	load, blocks := growing(t, rows)
+	args := []string{"--trace", load, "--block-tokens", "16", "--targets", "watch:" + file, "--route", router}
+	if router == setup.RoutePrefix {
+		args = append(args, "--load-bound", "0")
+	}
+	r := startReplay(t, args...)
+	until(t, "some requests have ended", func() bool { return r.recorded(t, "ok") >= 150 })
+	listTargets(t, file, urls...)
+	until(t, "the fourth has joined", func() bool { return strings.Contains(r.stderr.String(), joining+" joined") })
+	at := r.recorded(t, "ok")
+	until(t, "it has got some", func() bool { return r.recorded(t, "ok") >= min(at+150, rows-200) })
+	mocks[dying].kill(t)
+	listTargets(t, file, urls[0], urls[1], joining)
+	res := r.finish(t)
+	res.prove(t)
+	changes := res.summary.TargetChanges
+	if len(changes) < 2 {
+		return "the run was over before its targets had changed"
+	}
+	must.Equal(t, len(changes), 2, "%+v", changes)
+	must.Equal(t, [2]string{changes[0].What, changes[1].What}, [2]string{scrape.Joined, scrape.Left}, "%+v", changes)
+	records := recordsOf(t, res.dir)
+	slices.SortFunc(records, func(x, y record.Record) int { return cmp.Compare(x.Row, y.Row) })
+	must.Equal(t, len(records), rows, "records")
+	checkIdeals(t, records, blocks)
+	c := res.summary.PrefixCache
+	expect.Equal(t, c.AboveIdealTokens <= c.OvertakenTokens && *c.ReportedTokens > 0, true, "hits: %+v", c)
+	checkServed(t, records, mocks, dying)
+	const reckoned = 20 // requests that may leave while the others get new places
+	joined, left := int(changes[0].Released), int(changes[1].Released)
+	for _, part := range []struct {
+		from, to int
+		there    []string
+	}{{0, joined - reckoned, urls[:3]}, {joined + reckoned, left - reckoned, urls}, {left + reckoned, rows, []string{urls[0], urls[1], joining}}} {
+		if part.to-part.from < 80 {
+			return fmt.Sprintf("rows %d to %d are too few", part.from, part.to)
+		}
+		checkRouted(t, router, records, part.from, part.to, part.there, blocks)
+	}
+	if router == setup.RouteSession {
+		checkMoves(t, records[:joined-reckoned], records[joined+reckoned:left-reckoned], func(_, to string) bool { return to == joining })
+		checkMoves(t, records[joined+reckoned:left-reckoned], records[left+reckoned:], func(from, _ string) bool { return from == dying })
+	}
+	return ""
+}
+
+// checkIdeals: a cache at each target that has seen what was sent there before has the ideal hits of each record.
+func checkIdeals(t *testing.T, records []record.Record, blocks [][]int) {
+	t.Helper()
+	seen := map[string]map[int]bool{}
+	for i, rec := range records {
+		if seen[rec.Target] == nil {
+			seen[rec.Target] = map[int]bool{}
+		}
+		expect.Equal(t, rec.ExpectedCachedTokens, int64(16*leading(seen[rec.Target], blocks[i])), "ideal hits of row %d at %s", i, rec.Target)
+		for _, id := range blocks[i] {
+			seen[rec.Target][id] = true
+		}
+	}
+}
+
+// checkServed: each request is where its record says, and found what the record says; only the dead one's fail.
+func checkServed(t *testing.T, records []record.Record, mocks map[string]*mockServer, dead string) {
+	t.Helper()
+	logs := map[string]map[string][]served{}
+	for url, m := range mocks {
+		if url != dead {
+			logs[url] = m.stop(t)
+		}
+	}
+	for _, rec := range records {
+		if rec.Target == dead {
+			continue
+		}
+		expect.Equal(t, rec.Outcome, record.OK, "row %d at %s: %s", rec.Row, rec.Target, rec.Error)
+		of := logs[rec.Target][rec.RequestID]
+		if len(of) != 1 || of[0].Cached != rec.CachedTokens || of[0].Prompt != rec.PromptTokens {
+			t.Errorf("row %d at %s: served %+v, recorded %d of %d cached", rec.Row, rec.Target, of, rec.CachedTokens, rec.PromptTokens)
+		}
+	}
+}
+
+// checkRouted: a part of the records went among those that were there as the router's own rule has it.
+func checkRouted(t *testing.T, router string, records []record.Record, from, to int, there []string, blocks [][]int) {
+	t.Helper()
+	n := map[string]int{}
+	seen := map[string]map[int]bool{}
+	homes := map[int64]string{}
+	wrong := 0
+	for _, url := range there {
+		seen[url] = map[int]bool{}
+	}
+	for i, rec := range records[:to] {
+		if i < from {
+			for _, id := range blocks[i] {
+				if seen[rec.Target] != nil {
+					seen[rec.Target][id] = true
+				}
+			}
+			continue
+		}
+		must.Equal(t, slices.Contains(there, rec.Target), true, "row %d of %d to %d went to %s", i, from, to, rec.Target)
+		n[rec.Target]++
+		most := 0
+		for _, url := range there {
+			most = max(most, leading(seen[url], blocks[i]))
+		}
+		switch home, known := homes[rec.Session]; {
+		case router == setup.RouteRoundRobin && i >= from+len(there) && rec.Target != records[i-len(there)].Target:
+			t.Errorf("rows %d and %d of %d in turn: %s and %s", i-len(there), i, len(there), records[i-len(there)].Target, rec.Target)
+		case router == setup.RouteSession && known && home != rec.Target:
+			t.Errorf("session %d at %s and %s", rec.Session, home, rec.Target)
+		case router == setup.RoutePrefix && leading(seen[rec.Target], blocks[i]) < most:
+			wrong++
+		}
+		homes[rec.Session] = rec.Target
+		for _, id := range blocks[i] {
+			seen[rec.Target][id] = true
+		}
+	}
+	if wrong > (to-from)/10 { // some follow what left while the places were reckoned
+		t.Errorf("%d of rows %d to %d went where less of their prompts is than elsewhere", wrong, from, to)
+	}
+	share := float64(to-from) / float64(len(there))
+	for _, url := range there {
+		off := math.Abs(float64(n[url]) - share)
+		switch {
+		case router == setup.RouteRoundRobin && off > 1, router == setup.RouteRandom && off > 5*math.Sqrt(share), n[url] == 0:
+			t.Errorf("rows %d to %d: %v", from, to, n)
+		}
+	}
+}
+
+// checkMoves: of conversations with requests before and after only those moved that may.
+func checkMoves(t *testing.T, before, after []record.Record, may func(from, to string) bool) {
+	t.Helper()
+	homes, moves, stays := map[int64]string{}, 0, 0
+	for _, rec := range before {
+		homes[rec.Session] = rec.Target
+	}
+	for _, rec := range after {
+		home := homes[rec.Session]
+		switch {
+		case home == "":
+		case home == rec.Target:
+			stays++
+		default:
+			moves++
+			expect.Equal(t, may(home, rec.Target), true, "session %d moved from %s to %s", rec.Session, home, rec.Target)
+		}
+	}
+	expect.Equal(t, moves > 0 && stays > 0, true, "requests of conversations that moved: %d, that stayed: %d", moves, stays)
 }
 
 // TestADeathUnderEachRouter: of four servers one dies. Whatever routes, only requests there fail, what was planned for a

@@ -25,7 +25,6 @@ type dialer struct {
 	run    *Run
 	ahead  int           // requests of the plan counted into due so far
 	soon   int64         // how many may be released within dialLead, if requests wait for others
-	needs  []int64       // by endpoint, with --route least-inflight: how many of the requests ahead it gets
 	pause  time.Duration // how long an endpoint that refused is left alone
 	paused []time.Time   // until when each endpoint is
 }
@@ -81,7 +80,7 @@ func (d *dialer) dialMissing(nowNS int64) (underway bool) {
 			d.paused[i] = time.Now().Add(d.pause)
 		}
 		dialing := p.dialing.Load()
-		if missing := d.missing(i, p) - dialing; missing > 0 && !d.paused[i].After(time.Now()) {
+		if missing := d.missing(p) - dialing; missing > 0 && !d.paused[i].After(time.Now()) {
 			n := min(missing, mostDialling-dialing, p.unused.len()-dialing)
 			for range n {
 				p.dialAhead()
@@ -93,8 +92,8 @@ func (d *dialer) dialMissing(nowNS int64) (underway bool) {
 	return underway
 }
 
-// missing returns how many connections endpoint i lacks. It does not count those that are being dialled.
-func (d *dialer) missing(i int, p *pool) int64 {
+// missing returns how many connections an endpoint lacks. It does not count those that are being dialled.
+func (d *dialer) missing(p *pool) int64 {
 	if p.gone.Load() {
 		return 0
 	}
@@ -103,9 +102,9 @@ func (d *dialer) missing(i int, p *pool) int64 {
 	if plan.Dependencies != nil && (plan.Open() || plan.Dependencies.Job != nil) {
 		return (d.soon+pools-1)/pools + dialSpare - p.idle.len()
 	}
-	due := p.due - p.sent.Load() + dialSpare - p.idle.len()
-	if d.run.leastInFlight != nil {
-		due = d.needs[i] + dialSpare - p.idle.len()
+	due := p.due + dialSpare - p.idle.len()
+	if d.run.lateRouter == nil {
+		due -= p.sent.Load()
 	}
 	if plan.Open() && plan.Cap == 0 {
 		return due
@@ -127,12 +126,12 @@ func (d *dialer) advance(horizonNS int64) {
 		return
 	}
 	for d.ahead < len(w.Plan.ReleaseNS) && w.Plan.ReleaseNS[d.ahead] < horizonNS {
-		if d.run.leastInFlight == nil {
+		if d.run.lateRouter == nil {
 			d.run.poolOf(int32(d.ahead)).due++
 		}
 		d.ahead++
 	}
-	if b := d.run.leastInFlight; b != nil {
-		b.needs(max(0, int64(d.ahead)-d.run.idealOrder.n.Load()-b.skipped.Load()), d.needs)
+	if b := d.run.lateRouter; b != nil {
+		b.needs(d.run.idealOrder.n.Load()+b.skipped.Load(), int64(d.ahead))
 	}
 }

@@ -73,13 +73,12 @@ func New(cfg Config, work *workload.Work, runID string, ideal workload.IdealHits
 	r.large.changed.L = &r.large.mu
 	r.addPools()
 	r.makeRecords(runID, ideal)
-	r.leastInFlight = newLeastInFlight(work, r.pools)
+	r.lateRouter = newLateRouter(work, r.pools)
 	r.idealOrder = newIdealOrder(work)
 	r.dialer = &dialer{
 		run:    r,
 		pause:  dialPause,
 		paused: make([]time.Time, len(r.pools)),
-		needs:  make([]int64, len(r.pools)),
 	}
 	if len(cfg.SenderCommand) > 0 {
 		if r.processErr = whyNoSenderProcess(work, cfg.History); r.processErr == nil {
@@ -241,8 +240,8 @@ func (r *Run) skipPast(late time.Duration) {
 		r.process.skip(len(skipped))
 	}
 	for _, i := range skipped {
-		if r.leastInFlight != nil {
-			r.leastInFlight.skipped.Add(1)
+		if r.lateRouter != nil {
+			r.lateRouter.skipped.Add(1)
 		} else {
 			r.poolOf(i).sent.Add(1) // so that no connection is dialled for it
 		}

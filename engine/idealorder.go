@@ -25,7 +25,7 @@ type idealOrder struct {
 // parts are released: there the planned order counts.
 func newIdealOrder(w *workload.Work) *idealOrder {
 	whole := w.Numbers == nil
-	if !w.Routing.LeastInFlight && (w.Plan.Dependencies == nil || !whole) {
+	if !w.Routing.Late && (w.Plan.Dependencies == nil || !whole) {
 		return nil
 	}
 	o := &idealOrder{
@@ -39,6 +39,18 @@ func newIdealOrder(w *workload.Work) *idealOrder {
 
 // note counts request i as released now. Any goroutine may call it.
 func (o *idealOrder) note(i int32) { o.released[o.n.Add(1)-1].Store(i + 1) }
+
+// sofar are the requests that have been released, in their order. Any goroutine may call it.
+func (o *idealOrder) sofar() (released []int32) {
+	for k := range o.n.Load() {
+		i := o.released[k].Load() - 1
+		if i < 0 {
+			break // send is about to note it
+		}
+		released = append(released, i)
+	}
+	return released
+}
 
 // expect notes in rec what an ideal cache would have held for request i, which was released. It follows all requests up
 // to i in the order of their release.

@@ -80,7 +80,7 @@ func TestNoConnectionForWhatIsOver(t *testing.T) {
 	r := newRun(t, oneThread, w, new(sink))
 	r.skipPast(400 * time.Millisecond)
 	r.dialer.advance(int64(600 * time.Millisecond))
-	expect.Equal(t, r.dialer.missing(0, r.pools[0]), 400+dialSpare, "connections are missing for the 400 requests of 200 ms, want %d more", dialSpare)
+	expect.Equal(t, r.dialer.missing(r.pools[0]), 400+dialSpare, "connections are missing for the 400 requests of 200 ms, want %d more", dialSpare)
 }
 
 // TestLateRun: a late closed loop begins when it is ready, delayed turns follow those that were skipped, and a run that

@@ -66,6 +66,6 @@ func (p *pause) note(n int, seen bool) {
 
 // mayPause reports whether nothing depends on when bytes are read: no request waits for an answer, no writer for room.
 func (r *Run) mayPause() bool {
-	return r.ring != nil && !r.cfg.LagBounded && r.work.Plan.ByClock() && r.leastInFlight == nil &&
+	return r.ring != nil && !r.cfg.LagBounded && r.work.Plan.ByClock() && r.lateRouter == nil &&
 		r.cfg.History == nil && r.flushing.Load() == 0 && !r.pacer.isPreparing()
 }

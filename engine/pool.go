@@ -36,11 +36,12 @@ type pool struct {
 	// the server closes connections that it announced to keep, so each request gets a new one
 	unkept atomic.Bool
 	sent   atomic.Int64 // requests released to the endpoint so far; compared with due
-	weight float64      // with --route least-inflight; see leastInFlight
+	weight float64      // where requests get their places when they leave; see lateRouter
 	// likewise: requests that have not ended, and failed ones, which count as in flight; and the failed ones alone
 	inFlight, failures atomic.Int64
 	gone               atomic.Bool // gets no request: it is spare, or its target has left
-	due                int64       // requests planned for the endpoint up to the dialer's horizon; the dialer's own
+	// requests due at the endpoint up to the dialer's horizon, see lateRouter.needs, too; the dialer's own
+	due int64
 }
 
 func newPool(r *Run, target int, addr netip.AddrPort, base, room int, d wire.DialOptions) *pool {

@@ -41,7 +41,7 @@ func (r *Run) makeRecords(runID string, ideal workload.IdealHits) {
 		of:    make([]atomic.Pointer[record.Record], n),
 		fates: make([]audit.Fate, n),
 	}
-	if !w.Plan.Open() && w.Plan.Dependencies == nil && w.Numbers == nil && !w.Routing.LeastInFlight &&
+	if !w.Plan.Open() && w.Plan.Dependencies == nil && w.Numbers == nil && !w.Routing.Late &&
 		r.cfg.History == nil {
 		for range w.Plan.Concurrency + recordsAhead {
 			r.makeNext()

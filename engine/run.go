@@ -70,26 +70,26 @@ type Sink interface {
 
 // Run is one replay. Make it with New, call Do once.
 type Run struct {
-	cfg           Config
-	work          *workload.Work
-	sink          Sink
-	clock         *sched.Monotonic
-	startAt       time.Time // instant 0; zero = soon after Do begins
-	joinLate      bool      // if it is over, send what is still to come
-	pacer         *pacer
-	leastInFlight *leastInFlight // nil if each request's endpoint is known before the run
-	idealOrder    *idealOrder    // nil if what is expected of caches is known before the run
-	records       records
-	pools         []*pool
-	poolsOf       [][]*pool              // by target
-	table         []atomic.Pointer[conn] // connections of all endpoints, by place
-	workers       *workers
-	epollReaders  epollReaders
-	dialer        *dialer
-	process       *senderProcess // the senders in a process of their own; nil = they are threads of this process
-	processErr    error          // why there is no sender process
-	died          string         // how the sender process died; "" = it did not. Read it after Do
-	receivers     sync.WaitGroup
+	cfg          Config
+	work         *workload.Work
+	sink         Sink
+	clock        *sched.Monotonic
+	startAt      time.Time // instant 0; zero = soon after Do begins
+	joinLate     bool      // if it is over, send what is still to come
+	pacer        *pacer
+	lateRouter   *lateRouter // nil if each request's endpoint is known before the run
+	idealOrder   *idealOrder // nil if what is expected of caches is known before the run
+	records      records
+	pools        []*pool
+	poolsOf      [][]*pool              // by target
+	table        []atomic.Pointer[conn] // connections of all endpoints, by place
+	workers      *workers
+	epollReaders epollReaders
+	dialer       *dialer
+	process      *senderProcess // the senders in a process of their own; nil = they are threads of this process
+	processErr   error          // why there is no sender process
+	died         string         // how the sender process died; "" = it did not. Read it after Do
+	receivers    sync.WaitGroup
 
 	began       atomic.Bool // the clock counts from instant 0
 	stop        atomic.Bool // nothing more is released
@@ -160,7 +160,7 @@ func (r *Run) connOf(s *slot) *conn {
 }
 
 // isPlaced reports whether the endpoint of request i is known.
-func (r *Run) isPlaced(i int32) bool { return r.leastInFlight == nil || r.recordOf(i).Target != "" }
+func (r *Run) isPlaced(i int32) bool { return r.lateRouter == nil || r.recordOf(i).Target != "" }
 
 // targetOf returns the index of request i's target; -1 if the request never got one.
 func (r *Run) targetOf(i int32) int {
@@ -246,7 +246,7 @@ func (r *Run) failAgain(i int32, why string) {
 // for it.
 func (r *Run) endRequest(i int32) {
 	r.work.Prebuilt.MarkUnneeded(i)
-	if r.leastInFlight != nil && r.isPlaced(i) {
+	if r.lateRouter != nil && r.isPlaced(i) {
 		r.poolOf(i).endRequest(r.recordOf(i).Outcome)
 	}
 	now := r.clock.Now()

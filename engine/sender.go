@@ -207,11 +207,11 @@ func (r *Run) forget(i int32) (before record.Record) {
 
 // choosePool returns the pool for request i, which is released now.
 func (r *Run) choosePool(i int32) *pool {
-	b := r.leastInFlight
+	b := r.lateRouter
 	if b == nil {
 		return r.poolOf(i)
 	}
-	p := b.choose()
+	p := b.choose(int(i))
 	rec := r.recordOf(i)
 	r.work.Places[i] = route.Place{Target: p.target, Endpoint: p.index}
 	rec.Target = p.url

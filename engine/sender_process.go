@@ -442,8 +442,9 @@ func (l *senderProcess) sendMessage(what byte, key uint64, rights []byte) (seq i
 }
 
 // CheckSenderProcess returns why a process of its own, which receives no responses, cannot send a plan's requests;
-// nil if it can. With leastInFlight responses decide where requests go, with live they decide what requests carry.
-func CheckSenderProcess(plan *sched.Plan, leastInFlight, live bool) error {
+// nil if it can. If late, it is decided in here where a request goes when it leaves. With live responses decide what
+// requests carry.
+func CheckSenderProcess(plan *sched.Plan, late, live bool) error {
 	switch {
 	case !plan.Open():
 		return errors.New("a closed loop has no deadlines to keep")
@@ -451,8 +452,8 @@ func CheckSenderProcess(plan *sched.Plan, leastInFlight, live bool) error {
 		return errors.New("responses, which come in here, release what --concurrency holds back")
 	case plan.Dependencies != nil:
 		return errors.New("turns that wait for answers are released by responses, which come in here")
-	case leastInFlight:
-		return errors.New("where a request goes is decided by responses, which come in here")
+	case late:
+		return errors.New("where a request goes is decided by responses or by who is there, both known in here")
 	case live:
 		return errors.New("live history is made of responses, which come in here")
 	}
@@ -461,7 +462,7 @@ func CheckSenderProcess(plan *sched.Plan, leastInFlight, live bool) error {
 
 // whyNoSenderProcess returns why a run cannot have senders in a process of their own; nil if it can.
 func whyNoSenderProcess(w *workload.Work, h *history.History) error {
-	if err := CheckSenderProcess(&w.Plan, w.Routing.LeastInFlight, h != nil); err != nil {
+	if err := CheckSenderProcess(&w.Plan, w.Routing.Late, h != nil); err != nil {
 		return err
 	}
 	if w.Prebuilt.File() == nil {

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"slices"
+
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
@@ -31,7 +33,7 @@ func (r *Run) Join(t *workload.Target, weight float64) bool {
 // enter lets an endpoint take requests. It counts as if it had had its share so far: else it would get all for a while.
 func (r *Run) enter(p *pool) {
 	p.inFlight.Add(-p.failures.Swap(0))
-	for _, other := range r.leastInFlight.present() {
+	for _, other := range r.lateRouter.present() {
 		p.sent.Store(max(p.sent.Load(), int64(float64(other.sent.Load())/other.weight*p.weight)))
 	}
 	p.gone.Store(false)
@@ -40,7 +42,7 @@ func (r *Run) enter(p *pool) {
 // Leave sends no further request to a target; those in flight end. It returns false if no other target is left.
 func (r *Run) Leave(url string) bool {
 	others := 0
-	for _, p := range r.leastInFlight.present() {
+	for _, p := range r.lateRouter.present() {
 		if p.url != url {
 			others++
 		}
@@ -60,6 +62,22 @@ func (r *Run) Leave(url string) bool {
 		})
 	}
 	return true
+}
+
+// Replan gives requests that are to come new places among the targets that take part now, where places are planned. It
+// returns how many had been released by then. Those that leave meanwhile go as planned before.
+func (r *Run) Replan() (released int64) {
+	b, order := r.lateRouter, r.idealOrder
+	if b.planned.Load() != nil {
+		targets := slices.Clone(r.work.Routing.Targets)
+		for i, of := range r.poolsOf {
+			if targets[i].Weight = of[0].weight * float64(len(of)); of[0].gone.Load() {
+				targets[i].Weight = 0
+			}
+		}
+		b.planned.Store(new(r.work.Placed(targets, order.sofar())))
+	}
+	return order.n.Load()
 }
 
 // TargetURLs are the targets that took part, in the order of Sink.Record's. Call it after Do.

@@ -20,6 +20,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/replay"
+	"github.com/fastreplay/fastreplay/engine/setup"
 )
 
 // prober says what to probe: a search or a sweep.
@@ -222,8 +223,16 @@ func (s *searching) configure(p capacity.Probe, w window, dir string) (*options,
 	repeat := r.Repeat // of the whole trace, not of the part
 	r.Repeat = 1
 	r.Notes = append(r.Notes, "this is a probe: it replays a part of the trace")
+	owning := r.Owning // of the whole trace, so that a conversation has one tenant in all probes
+	r.Owning = setup.Owning{Without: owning.Without}
+	if owning.Shares != nil {
+		r.Notes = append(r.Notes, "--tenants: tenants are made up, each of whole conversations of the whole trace")
+	}
 	r.Open = func() (*trace.Trace, error) {
 		t, err := r.openTraces()
+		if err == nil {
+			t, _, err = owning.Apply(t, r.Seed)
+		}
 		if err == nil {
 			t, err = t.Repeat(repeat)
 		}

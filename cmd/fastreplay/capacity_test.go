@@ -17,6 +17,8 @@ import (
 
 	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
+	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 	"github.com/fastreplay/fastreplay/engine/capacity"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
@@ -144,6 +146,39 @@ func TestWarmed(t *testing.T) {
 	s.o.over = "rate"
 	warm, _, _ := s.paces(10)
 	expect.Equal(t, warm, 30.0, "an open loop")
+}
+
+// TestTenantsOfProbes: whichever part of a trace a probe replays, each row has the tenant and the class that it has in a
+// run of the whole trace.
+func TestTenantsOfProbes(t *testing.T) {
+	const path = "../../bench/samples/mooncake.jsonl" // without sessions: conversations are inferred
+	owned := []string{"--tenants", "3", "--map", "tenant=tenant-1:gold,tenant-2:free"}
+	whole := must.Have(trace.OpenAll([]string{path}, trace.Options{}))(t)
+	one := must.Have(parseReplay(append([]string{"--trace", path, "--url", "a:1", "--seed", "7"}, owned...)))(t)
+	all, _, err := one.Owning.Apply(whole, 7)
+	must.Do(t, err)
+	want, met := map[int64]rows.Owner{}, map[rows.Owner]bool{}
+	for i := range all.Len() {
+		want[int64(all.Row[i])] = all.OwnerOf(i)
+	}
+	s := searching{timeline: whole.ArrivalNS, o: &probingOptions{
+		over: "scale", kind: loadKinds()[0], traces: []string{path}, urls: []string{"a:1"}, seed: 7, replay: owned,
+	}}
+	for part := range 5 {
+		first := part * whole.Len() / 6
+		stretch := capacity.Stretch{FromNS: whole.ArrivalNS[first], ToNS: whole.ArrivalNS[first+whole.Len()/6]}
+		w := window{Span: capacity.Span{ForNS: 60e9}, part: &capacity.Part{Stretches: []capacity.Stretch{stretch}}}
+		o := must.Have(s.configure(capacity.Probe{Number: part, Load: 1}, w, "dir"))(t)
+		taken := must.Have(o.Open())(t)
+		expect.Equal(t, taken.Len() > 10, true, "rows of part %d", part)
+		taken, _, err = o.Owning.Apply(taken, o.Seed)
+		must.Do(t, err)
+		for i := range taken.Len() {
+			expect.Equal(t, taken.OwnerOf(i), want[int64(taken.Row[i])], "row", taken.Row[i])
+			met[taken.OwnerOf(i)] = true
+		}
+	}
+	expect.Equal(t, len(met), 3, "tenants in the parts")
 }
 
 // TestCapacityLiveLine: while a probe runs, its line fits the terminal, and has what is known so far.

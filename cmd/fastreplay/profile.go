@@ -54,7 +54,8 @@ func talkLikeAIPerf(o *options, t *trace.Trace) []string {
 	notes := []string{
 		"a conversation's turns leave the file's delay after the end of the turn before, as in aiperf profile; " +
 			"--sessions strict lets none wait"}
-	able := o.API == "chat" && o.Route != setup.RouteLeastInFlight && o.Sender != setup.SenderProcess
+	able := o.API == "chat" && o.Route != setup.RouteLeastInFlight && o.WatchTargets == "" &&
+		o.Sender != setup.SenderProcess
 	if able && t.Format == "multi_turn" && !o.isSet("history") {
 		noBug(line.Flags.Set("history", setup.HistoryLive))
 		notes = append(

@@ -74,7 +74,7 @@ func (w *targetWatch) look(ctx context.Context) {
 		w.say("--targets: " + err.Error() + "; the targets stay as they are")
 		return
 	}
-	wanted := map[string]bool{}
+	wanted, before := map[string]bool{}, len(w.changes)
 	w.wanted = len(urls)
 	for i, url := range urls {
 		t, err := w.r.load.ParseTarget(url)
@@ -112,6 +112,12 @@ func (w *targetWatch) look(ctx context.Context) {
 		if !wanted[url] && w.r.run.Leave(url) {
 			delete(w.present, url)
 			w.changed(url, scrape.Left)
+		}
+	}
+	if changes := w.changes[before:]; len(changes) > 0 {
+		released := w.r.run.Replan()
+		for i := range changes {
+			changes[i].Released = released
 		}
 	}
 }

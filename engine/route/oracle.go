@@ -52,6 +52,11 @@ const (
 	ActualName        = "actual"
 )
 
+// IsPlanned reports whether a router, by its name, gives requests their places before they leave.
+func IsPlanned(router string) bool {
+	return slices.Contains([]string{RoundRobinName, RandomName, SessionName, PrefixName}, router)
+}
+
 // Routed is what one router makes of the requests.
 type Routed struct {
 	// as in --route; prefix has no load bound, prefix_bounded has it; in actual: as the requests went

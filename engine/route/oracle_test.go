@@ -31,8 +31,8 @@ func TestOracle(t *testing.T) {
 		}
 		o := Ask(q)
 		weights := []float64{0.5, 0.5, 1.5, 1}
-		any, _ := naivePrefix(all, q.Flow, weights, 0)
-		bounded, _ := naivePrefix(all, q.Flow, weights, 1.5)
+		any, _ := naivePrefix(all, q.Flow, weights, 0, nil)
+		bounded, _ := naivePrefix(all, q.Flow, weights, 1.5, nil)
 		for name, chosen := range map[string][]int32{
 			PrefixName: any, PrefixBoundedName: bounded, ActualName: actual,
 			RoundRobinName: flat(RoundRobin(len(all), targets), targets), RandomName: flat(Random(len(all), targets, 7), targets), SessionName: flat(BySession(sessions, targets, 7), targets),

@@ -30,8 +30,8 @@ func chains(chance *rand.Rand, n int) (all []chain) {
 }
 
 // naivePrefix is the router as its comment has it: a set of prefixes for each instance, all loads counted anew each
-// time.
-func naivePrefix(all []chain, f Flow, weights []float64, bound float64) (chosen []int32, hits int) {
+// time. The first requests went where they are said to.
+func naivePrefix(all []chain, f Flow, weights []float64, bound float64, went []int32) (chosen []int32, hits int) {
 	held := make([]map[string]bool, len(weights))
 	for k := range held {
 		held[k] = map[string]bool{}
@@ -51,7 +51,7 @@ func naivePrefix(all []chain, f Flow, weights []float64, bound float64) (chosen 
 		}
 		best, longest := -1, 0
 		for k, w := range weights {
-			if bound > 0 && inFlight[k]+1 > math.Ceil(bound*flying*w/total-1e-9) {
+			if w == 0 || bound > 0 && inFlight[k]+1 > math.Ceil(bound*flying*w/total-1e-9) {
 				continue
 			}
 			n := sharedWith(held[k], c)
@@ -60,6 +60,10 @@ func naivePrefix(all []chain, f Flow, weights []float64, bound float64) (chosen 
 			if best < 0 || n > longest || n == longest && lighter {
 				best, longest = k, n
 			}
+		}
+		if i < len(went) {
+			best = int(went[i])
+			longest = sharedWith(held[best], c)
 		}
 		chosen = append(chosen, int32(best))
 		hits += longest
@@ -106,7 +110,8 @@ func randomFlow(chance *rand.Rand, n int) (f Flow) {
 	return f
 }
 
-// TestPrefixAgreesWithSets: each request goes where the naive router sends it, for many flows, weights and bounds.
+// TestPrefixAgreesWithSets: each request goes where the naive router sends it, for many flows, weights and bounds, also
+// if some of the first went elsewhere, and if an instance is not there.
 func TestPrefixAgreesWithSets(t *testing.T) {
 	for seed := range uint64(60) {
 		chance := rand.New(rand.NewPCG(seed, 1))
@@ -116,15 +121,22 @@ func TestPrefixAgreesWithSets(t *testing.T) {
 		for k := range weights {
 			weights[k] = []float64{1, 1, 2, 0.5}[chance.IntN(1+3*int(seed%2))]
 		}
+		var went []int32
+		for range chance.IntN(90) * int(seed%3) / 2 {
+			went = append(went, int32(chance.IntN(len(weights))))
+		}
+		if away := chance.IntN(len(weights)); len(weights) > 1 && seed%5 < 2 {
+			weights[away] = 0
+		}
 		p := promptsOf(all)
 		for _, bound := range []float64{0, 1, 1.25, 3} {
 			caches := func() *kvcache.Fleet { return kvcache.NewFleet(p, 1, make([]int64, len(weights))) }
-			got := ByPrefix(p, caches(), f, weights, bound)
-			want, hits := naivePrefix(all, f, weights, bound)
+			got := ByPrefix(p, caches(), f, weights, bound, went...)
+			want, hits := naivePrefix(all, f, weights, bound, went)
 			if !slices.Equal(got, want) {
 				t.Fatalf("seed %d, bound %v: sent to\n%v, want\n%v", seed, bound, got, want)
 			}
-			if !slices.Equal(got, ByPrefix(p, caches(), f, weights, bound)) {
+			if !slices.Equal(got, ByPrefix(p, caches(), f, weights, bound, went...)) {
 				t.Fatal("the same requests were routed in two ways")
 			}
 			if valued := (&Question{Prompts: p, BlockTokens: 1, CapacityTokens: make([]int64, len(weights))}).routed("", got, weights, 1); valued.HitTokens != int64(hits) {

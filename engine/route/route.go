@@ -23,7 +23,7 @@ type Place struct {
 // Target is a server that requests may go to.
 type Target struct {
 	Endpoints int     // its addresses, at least 1
-	Weight    float64 // its share of the requests against that of the others, above 0
+	Weight    float64 // its share of the requests against that of the others; 0 = it gets none
 }
 
 // Even is targets of equal weight with so many addresses each.
@@ -69,15 +69,34 @@ func Random(n int, targets []Target, seed uint64) []Place {
 }
 
 // BySession gives all requests of a conversation to the same address. Which one follows from its number and the seed
-// alone, as often as the targets' weights ask for.
+// alone, as often as the weights ask for. If a target is added, only conversations move that go there; if one's weight
+// becomes 0, only its own move (rendezvous hashing: Thaler and Ravishankar, IEEE/ACM ToN 6(1), 1998).
 func BySession(sessions []int64, targets []Target, seed uint64) []Place {
+	all, weights := Addresses(targets)
+	home := map[int64]Place{}
 	places := make([]Place, len(sessions))
 	for i, s := range sessions {
-		draw := rand.New(rand.NewPCG(seed^routeStream, uint64(s)))
-		t := byWeight(targets, draw.Float64())
-		places[i] = Place{t, draw.IntN(targets[t].Endpoints)}
+		place, known := home[s]
+		if !known {
+			place = all[rendezvous(seed, uint64(s), weights)]
+			home[s] = place
+		}
+		places[i] = place
 	}
 	return places
+}
+
+// rendezvous is where a conversation goes. Each address draws a time for it, exponentially distributed with its weight
+// as the rate. The first one wins, as often as its weight asks for.
+func rendezvous(seed, session uint64, weights []float64) (first int) {
+	draw := rand.New(rand.NewPCG(seed^routeStream, session))
+	least := math.Inf(1)
+	for k, weight := range weights {
+		if at := draw.ExpFloat64() / weight; at < least {
+			first, least = k, at
+		}
+	}
+	return first
 }
 
 // routeStream keeps these draws apart from others of the same seed.
@@ -94,12 +113,16 @@ func totalWeight(targets []Target) float64 {
 // byWeight is the target at a share (0 to 1) of all weights.
 func byWeight(targets []Target, share float64) int {
 	left := share * totalWeight(targets)
+	last := 0
 	for i, t := range targets {
 		if left -= t.Weight; left < 0 {
 			return i
 		}
+		if t.Weight > 0 {
+			last = i
+		}
 	}
-	return len(targets) - 1 // rounding
+	return last // rounding
 }
 
 // inTurn returns a function that takes a target's addresses in turn.
@@ -147,23 +170,32 @@ const DefaultBound = 1.25
 // prompt, in whole engine blocks, by what it was sent before. Of several it goes to the least loaded one: fewest in
 // flight against its weight, then fewest so far, then the first. A prefix that is no longer than the template does not
 // count. With a bound above 0, an instance that would have more than bound times its share of what is in flight is
-// passed over. The caches must be empty, with as many instances as there are weights. ByPrefix returns the instance of
-// each request.
-func ByPrefix(prompts *kvcache.Prompts, caches *kvcache.Fleet, f Flow, weights []float64, bound float64) []int32 {
+// passed over, and so is one of weight 0. The caches must be empty, with as many instances as there are weights. went
+// are the instances of the first requests, where that is settled. ByPrefix returns the instance of each request.
+func ByPrefix(
+	prompts *kvcache.Prompts, caches *kvcache.Fleet, f Flow, weights []float64, bound float64, went ...int32,
+) []int32 {
 	chosen := make([]int32, prompts.Len())
 	among := kvcache.NewSet(len(weights))
 	who := kvcache.NewSet(len(weights))
-	for k := range weights {
-		among.Add(k)
+	for k, weight := range weights {
+		if weight > 0 {
+			among.Add(k)
+		}
 	}
 	l := newLoad(f, weights)
 	for i := range chosen {
 		l.advance(i)
-		if bound > 0 {
-			l.within(bound, among)
+		best := 0
+		if i < len(went) {
+			best = int(went[i])
+		} else {
+			if bound > 0 {
+				l.within(bound, among)
+			}
+			caches.Longest(i, among, who)
+			best = l.least(who)
 		}
-		caches.Longest(i, among, who)
-		best := l.least(who)
 		caches.Give(i, best)
 		l.assign(i, best)
 		chosen[i] = int32(best)

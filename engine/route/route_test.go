@@ -99,6 +99,48 @@ func TestSessionsStayTogether(t *testing.T) {
 	}
 }
 
+// TestRoutersLeaveOutAndTakeIn: a target of weight 0 gets nothing, and all others their shares. Of conversations only
+// those of a target that leaves move, and only to one that joins, each as often as the weights ask for.
+func TestRoutersLeaveOutAndTakeIn(t *testing.T) {
+	const n = 20_000
+	var sessions []int64
+	for i := range int64(n) {
+		sessions = append(sessions, i-300)
+	}
+	before := []Target{{1, 1}, {2, 2}, {1, 0}, {1, 1}, {1, 0}}
+	left, joined := slices.Clone(before), slices.Clone(before)
+	left[0].Weight, joined[2].Weight = 0, 2
+	for name, places := range map[string]func([]Target) []Place{
+		RoundRobinName: func(of []Target) []Place { return RoundRobin(n, of) },
+		RandomName:     func(of []Target) []Place { return Random(n, of, 3) },
+		SessionName:    func(of []Target) []Place { return BySession(sessions, of, 3) },
+	} {
+		for _, of := range [][]Target{before, left, joined} {
+			counts := make([]float64, len(of))
+			for _, p := range places(of) {
+				counts[p.Target]++
+			}
+			for k, target := range of {
+				share := target.Weight / totalWeight(of)
+				if off := math.Abs(counts[k] - n*share); off > 5*math.Sqrt(n*share*(1-share)) {
+					t.Errorf("%s: target %d of %v got %v of %d", name, k, of, counts[k], n)
+				}
+			}
+		}
+	}
+	homes := BySession(sessions, before, 3)
+	for i, p := range BySession(sessions, left, 3) {
+		if p != homes[i] && homes[i].Target != 0 {
+			t.Fatalf("session %d moved from %+v to %+v when target 0 left", sessions[i], homes[i], p)
+		}
+	}
+	for i, p := range BySession(sessions, joined, 3) {
+		if p != homes[i] && p.Target != 2 {
+			t.Fatalf("session %d moved from %+v to %+v when target 2 joined", sessions[i], homes[i], p)
+		}
+	}
+}
+
 func TestPairs(t *testing.T) {
 	type pair struct{ name, address string }
 	for _, c := range []struct {

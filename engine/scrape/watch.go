@@ -24,8 +24,10 @@ type Event struct {
 	What   string `json:"what"`
 	Wanted int    `json:"wanted,omitempty"` // of targets alone: how many were named then
 	Had    int    `json:"had,omitempty"`    // likewise: how many took part
-	Error  string `json:"error,omitempty"`  // why it was silent
-	page   int
+	// likewise: how many requests had left when the others had new places, or could go to a server that joined
+	Released int64  `json:"released,omitempty"`
+	Error    string `json:"error,omitempty"` // why it was silent
+	page     int
 }
 
 // The values of Event.What, and how many events are kept.

@@ -88,8 +88,8 @@ func ParseClasses(text string) (c Classes, err error) {
 	return c, nil
 }
 
-// apply is the trace with what is made of whose rows are, and what there is to say of it.
-func (o *Owning) apply(t *trace.Trace, seed uint64) (out *trace.Trace, note string, err error) {
+// Apply is the trace with what is made of whose rows are, by a seed, and what there is to say of it.
+func (o *Owning) Apply(t *trace.Trace, seed uint64) (out *trace.Trace, note string, err error) {
 	out = t
 	if o.Shares != nil {
 		if out, err = o.makeTenants(t, seed); err != nil {

@@ -37,11 +37,11 @@ func TestTenantsAreMade(t *testing.T) {
 	in := chats(t, 2000)
 	shares := must.Have(ParseShares("3:7,2,1"))(t)
 	o := Owning{Shares: shares}
-	out, note, err := o.apply(in, 5)
+	out, note, err := o.Apply(in, 5)
 	must.Do(t, err)
 	expect.Contains(t, note, "made up")
-	again, _, _ := o.apply(in, 5)
-	other, _, _ := o.apply(in, 6)
+	again, _, _ := o.Apply(in, 5)
+	other, _, _ := o.Apply(in, 6)
 	counts, differ := map[string]float64{}, 0
 	for i := range out.Len() {
 		name := out.OwnerOf(i).Tenant
@@ -57,7 +57,7 @@ func TestTenantsAreMade(t *testing.T) {
 	if differ == 0 {
 		t.Error("another seed made the same tenants")
 	}
-	_, _, err = o.apply(chats(t, 3, "acme"), 5)
+	_, _, err = o.Apply(chats(t, 3, "acme"), 5)
 	expect.Error(t, err, `rows name tenants of their own, such as "acme"`)
 }
 
@@ -65,7 +65,7 @@ func TestTenantsAreMade(t *testing.T) {
 func TestTenantsApart(t *testing.T) {
 	in := chats(t, 40, "a", "b", "c")
 	o := Owning{Apart: true, Classes: must.Have(ParseClasses("tenant=a:gold,b:free"))(t)}
-	out, _, err := o.apply(in, 1)
+	out, _, err := o.Apply(in, 1)
 	must.Do(t, err)
 	classes := map[string]string{"a": "gold", "b": "free"}
 	ownerOf := map[uint64]string{}
@@ -84,10 +84,10 @@ func TestTenantsApart(t *testing.T) {
 		}
 	}
 	expect.Equal(t, len(ownerOf), 40*3+3, "different blocks: a system prompt for each")
-	_, _, err = o.apply(chats(t, 4, "a"), 1)
+	_, _, err = o.Apply(chats(t, 4, "a"), 1)
 	expect.Error(t, err, `no row has the tenant "b"`)
 	apart := Owning{Apart: true}
-	_, _, err = apart.apply(chats(t, 4, "a"), 1)
+	_, _, err = apart.Apply(chats(t, 4, "a"), 1)
 	expect.Error(t, err, "no two tenants")
 }
 

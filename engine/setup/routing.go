@@ -10,12 +10,15 @@ import (
 
 // The values of Options.Route.
 const (
-	RouteRoundRobin    = "round-robin"
-	RouteRandom        = "random"
+	RouteRoundRobin    = route.RoundRobinName
+	RouteRandom        = route.RandomName
 	RouteLeastInFlight = "least-inflight"
-	RouteSession       = "session"
-	RoutePrefix        = "prefix"
+	RouteSession       = route.SessionName
+	RoutePrefix        = route.PrefixName
 )
+
+// routesLate reports whether requests get their places when they leave: answers tell it, or targets come and go.
+func (o *Options) routesLate() bool { return o.Route == RouteLeastInFlight || o.WatchTargets != "" }
 
 // Routes lists the values of Options.Route, the default first.
 func Routes() []string {
@@ -32,28 +35,21 @@ func (p *Prepared) route() error {
 		}
 	}
 	p.Routing = workload.Routing{
-		Targets:       targets,
-		Seed:          p.o.Seed,
-		Bound:         p.o.LoadBound,
-		Assumed:       p.o.Assumed,
-		LeastInFlight: p.o.Route == RouteLeastInFlight,
+		Router:  p.o.Route,
+		Targets: targets,
+		Seed:    p.o.Seed,
+		Bound:   p.o.LoadBound,
+		Assumed: p.o.Assumed,
+		Late:    p.o.routesLate(),
 	}
-	n := p.Requests()
-	switch p.o.Route {
-	case RoutePrefix:
-		p.RouteByPrefix()
-		p.noteIdle()
-	case RouteLeastInFlight:
-		if err := p.CheckLeastInFlight(); err != nil {
-			return fmt.Errorf("--route %s: %w", RouteLeastInFlight, err)
+	if p.Routing.Late {
+		if err := p.CheckLate(); err != nil {
+			return fmt.Errorf("--route %s: %w", p.o.Route, err)
 		}
-		p.Places = route.RoundRobin(n, targets)
-	case RouteRandom:
-		p.Places = route.Random(n, targets, p.o.Seed)
-	case RouteSession:
-		p.Places = route.BySession(p.Trace.Session[:n], targets, p.o.Seed)
-	default:
-		p.Places = route.RoundRobin(n, targets)
+	}
+	p.Places = p.Placed(targets, nil)
+	if p.o.Route == RoutePrefix {
+		p.noteIdle()
 	}
 	p.noteIncomparable()
 	return nil

@@ -61,7 +61,7 @@ func (p *Prepared) takePart(backend api.Backend) error {
 			string(p.o.Extra), p.o.NoForceOutput, p.o.NoStream, p.salt != "",
 			p.o.SessionsText(), p.o.Sessions.History, p.o.Route),
 	}
-	if part.Leads() && p.o.Route != RouteLeastInFlight {
+	if part.Leads() && !p.o.routesLate() {
 		p.Shard.Routing = audit.CompareRouters(p.Work, nil)
 	}
 	p.Ideal, p.Next = p.KeepPart(part, of, p.RunID, p.Ideal, backend)

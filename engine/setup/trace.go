@@ -53,7 +53,7 @@ func (p *Prepared) read(ctx context.Context) error {
 			return err
 		}
 	}
-	owned, made, err := o.Owning.apply(t, o.Seed)
+	owned, made, err := o.Owning.Apply(t, o.Seed)
 	if err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (p *Prepared) plan(context.Context) error {
 	}
 	p.Plan = plan
 	if o.Sender == SenderProcess { // refused before anything is built
-		err := engine.CheckSenderProcess(&plan, o.Route == RouteLeastInFlight, o.Sessions.History == HistoryLive)
+		err := engine.CheckSenderProcess(&plan, o.routesLate(), o.Sessions.History == HistoryLive)
 		if err != nil {
 			return fmt.Errorf("--sender %s: %w", SenderProcess, err)
 		}

@@ -164,17 +164,11 @@ func (o *Options) checkRoute() error {
 			"--load-bound %v: want at least 1, such as %v, or 0 for none",
 			o.LoadBound, route.DefaultBound,
 		)
-	case o.WatchTargets != "" && o.Route != RouteLeastInFlight:
+	case o.routesLate() && o.Sessions.History == HistoryLive:
 		return fmt.Errorf(
-			"--targets %s is read again during the run: only --route %s decides when requests leave, and so can use "+
-				"servers that join",
-			o.WatchTargets, RouteLeastInFlight,
-		)
-	case o.Route == RouteLeastInFlight && o.Sessions.History == HistoryLive:
-		return fmt.Errorf(
-			"--route %s with --history %s: a body that is made of answers is made for the server that it goes to; "+
-				"use another router",
-			o.Route, HistoryLive,
+			"--history %s: a body that is made of answers is made for the server that it goes to; use another router "+
+				"than %s, and no targets that come and go",
+			HistoryLive, RouteLeastInFlight,
 		)
 	}
 	return nil

@@ -65,7 +65,8 @@ func TestOneServerOfTwoNames(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	w.Routing.Bound = route.DefaultBound
-	w.RouteByPrefix()
+	w.Routing.Router = route.PrefixName
+	w.Places = w.Placed(w.Routing.Targets, nil)
 	for i, p := range w.Places {
 		if p.Target == 2 {
 			t.Fatalf("request %d goes to the second name", i)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/http1"
+	"github.com/fastreplay/fastreplay/engine/route"
 )
 
 // lateTargets let a request get its target when it leaves. Requests are built for the target with the longest start,
@@ -18,7 +19,7 @@ type lateTargets struct {
 
 // newLateTargets is nil where targets are settled before the requests are built.
 func newLateTargets(w *Work) *lateTargets {
-	if !w.Routing.LeastInFlight {
+	if !w.Routing.Late {
 		return nil
 	}
 	a := &lateTargets{offsets: make([]uint16, w.Requests())}
@@ -54,6 +55,7 @@ func (w *Work) AddSpares(n int) {
 		}
 		t.Endpoints = []netip.AddrPort{nowhere}
 		w.Targets = append(w.Targets, t)
+		w.Routing.Targets = append(w.Routing.Targets, route.Target{Endpoints: 1})
 	}
 	w.Spare = n
 }
@@ -89,7 +91,7 @@ func (m *Requests) SetTarget(i int32, target int) {
 
 // builtFor is the target that request i is built for.
 func (w *Work) builtFor(i int) *Target {
-	if !w.Routing.LeastInFlight {
+	if !w.Routing.Late {
 		return &w.Targets[w.Places[i].Target]
 	}
 	widest := &w.Targets[0]
@@ -107,8 +109,8 @@ func (t *Target) width() int {
 	return len(t.Path) + len(t.Query) + len(t.Host)
 }
 
-// CheckLeastInFlight refuses targets between which requests cannot be decided when they leave.
-func (w *Work) CheckLeastInFlight() error {
+// CheckLate refuses targets between which nothing can decide when requests leave.
+func (w *Work) CheckLate() error {
 	first := &w.Targets[0]
 	for _, t := range w.Targets {
 		if t.Path != first.Path {

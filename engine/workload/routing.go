@@ -12,24 +12,59 @@ import (
 
 // Routing is how the places of requests are found.
 type Routing struct {
-	Targets       []route.Target // the work's, with their weights
-	Seed          uint64
-	Bound         float64              // of the prefix-aware router; 0 = none
-	Assumed       sched.AssumedLatency // how long requests are in flight, as that router reckons
-	LeastInFlight bool                 // each request's place is decided when it leaves: till then it is a guess
+	Router  string         // by its name in package route; another: the fewest requests in flight decide
+	Targets []route.Target // the work's, with their weights
+	Seed    uint64
+	Bound   float64              // of the prefix-aware router; 0 = none
+	Assumed sched.AssumedLatency // how long requests are in flight, as that router reckons
+	Late    bool                 // each request's place is settled when it leaves: till then it is a guess
 }
 
-// RouteByPrefix gives each request to the instance that holds the longest prefix of its prompt; see route.ByPrefix.
-func (w *Work) RouteByPrefix() {
-	s := w.Servers()
-	all := lists.UpTo(w.Requests())
+// Placed is the place of each request as the router plans it among some targets, which are the work's with weights of
+// their own. Requests that have been released, in that order, keep their places; the router knows what they left in
+// caches.
+func (w *Work) Placed(targets []route.Target, released []int32) []route.Place {
+	places := make([]route.Place, w.Requests())
+	is := make([]bool, w.Requests())
+	for _, i := range released {
+		places[i], is[i] = w.Places[i], true
+	}
+	open := lists.UpTo(w.Requests())
+	open = slices.DeleteFunc(open, func(i int32) bool { return is[i] })
+	var chosen []route.Place
+	switch w.Routing.Router {
+	case route.PrefixName:
+		chosen = w.byPrefix(targets, released, open)
+	case route.RandomName:
+		chosen = route.Random(len(open), targets, w.Routing.Seed)
+	case route.SessionName:
+		chosen = route.BySession(lists.Pick(open, w.Trace.Session), targets, w.Routing.Seed)
+	default:
+		chosen = route.RoundRobin(len(open), targets)
+	}
+	for k, i := range open {
+		places[i] = chosen[k]
+	}
+	return places
+}
+
+// byPrefix gives each open request to the instance that holds the longest prefix of its prompt; see route.ByPrefix.
+func (w *Work) byPrefix(targets []route.Target, released, open []int32) (places []route.Place) {
+	own := *w
+	own.Routing.Targets = targets
+	s := own.Servers()
+	all := slices.Concat(released, open)
 	prompts := w.Prompts(all)
 	caches := kvcache.NewFleet(prompts, w.BlockTokens(), s.Capacity)
-	w.Places = make([]route.Place, w.Requests())
-	chosen := route.ByPrefix(prompts, caches, w.Flow(all), s.Weights, w.Routing.Bound)
-	for i, k := range chosen {
-		w.Places[i] = s.places[k]
+	var went []int32
+	for _, i := range released {
+		went = append(went, s.Of[w.Places[i]])
 	}
+	chosen := route.ByPrefix(prompts, caches, w.Flow(all), s.Weights, w.Routing.Bound, went...)
+	for _, k := range chosen[len(released):] {
+		places = append(places, s.places[k])
+	}
+	return places
 }
 
 // Prompts are the prompts of some requests as prefix caches know them.

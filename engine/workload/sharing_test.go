@@ -110,14 +110,14 @@ func TestPiecesAreWhatWholeRequestsAre(t *testing.T) {
 			told++
 		}
 		if rng.IntN(4) == 0 {
-			w.Routing.LeastInFlight = true
+			w.Routing.Late = true
 		}
 		r.Sharing = workload.ShareNever
 		whole := workloadtest.Build(t, r, w)
 		r.Sharing = workload.ShareAlways
 		parts := workloadtest.Build(t, r, w)
 		for i := range w.Requests() {
-			if target := rng.IntN(2); w.Routing.LeastInFlight {
+			if target := rng.IntN(2); w.Routing.Late {
 				whole.SetTarget(int32(i), target)
 				parts.SetTarget(int32(i), target)
 			}

@@ -106,7 +106,8 @@ func TestVerbatimIdealHits(t *testing.T) {
 	}
 	// The router places a text where its longest prefix is, and finds some for equal texts.
 	w.Routing = workload.Routing{Targets: route.Even([]int{1, 1})}
-	w.RouteByPrefix()
+	w.Routing.Router = route.PrefixName
+	w.Places = w.Placed(w.Routing.Targets, nil)
 	all := make([]int32, w.Requests())
 	for i := range all {
 		all[i] = int32(i)

@@ -29,7 +29,7 @@ import (
 )
 
 // Work is what a run sends, where and when. Request i of the plan is row i of the trace, is sent to Places[i] and has
-// the bytes Prebuilt.List(i). A finished Work is immutable, except for what Routing.LeastInFlight decides later.
+// the bytes Prebuilt.List(i). A finished Work is immutable, except for what Routing.Late decides later.
 type Work struct {
 	Trace    *trace.Trace
 	Plan     sched.Plan
@@ -139,7 +139,7 @@ func (w *Work) Records(runID string, ideal IdealHits, backend api.Backend) []rec
 		r := &records[i]
 		w.Describe(r, i, ideal, backend)
 		r.RequestID = RequestIDs(runID, i, 1)
-		if w.Routing.LeastInFlight {
+		if w.Routing.Late {
 			continue // the rest is known when it leaves
 		}
 		r.Target = w.Targets[w.Places[i].Target].URL
@@ -183,7 +183,7 @@ func (w *Work) Describe(r *record.Record, i int, ideal IdealHits, backend api.Ba
 	if t.Cached != nil && t.Cached[i] >= 0 {
 		r.RecordedCachedTokens = int64(t.Cached[i])
 	}
-	if !w.Routing.LeastInFlight { // else the order of release decides
+	if !w.Routing.Late { // else the order of release decides
 		ideal.FillRecord(i, r)
 	}
 }

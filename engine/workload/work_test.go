@@ -71,7 +71,7 @@ func TestRecordsOfJobs(t *testing.T) {
 `
 	tr, err := trace.Read(strings.NewReader(file), "a.jsonl", trace.Options{})
 	must.Do(t, err)
-	w := &workload.Work{Trace: tr, Routing: workload.Routing{LeastInFlight: true}}
+	w := &workload.Work{Trace: tr, Routing: workload.Routing{Late: true}}
 	if w.Plan, err = sched.FromTrace(tr.ArrivalNS, 2, 0); err != nil {
 		t.Fatal(err)
 	}

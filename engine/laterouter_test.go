@@ -87,7 +87,7 @@ func balancedWork(t *testing.T, n int, plan func([]int64) (sched.Plan, error), s
 	t.Helper()
 	made := must.Have(trace.Generate(trace.Gen{ArrivalNS: workloadtest.Spaced(n, 1500), InputTokens: trace.Range{Min: 64, Max: 900}, OutputTokens: trace.Range{Min: 16, Max: 16}, Reuse: 0.5, BlockTokens: 16}))(t)
 	p := must.Have(plan(made.ArrivalNS))(t)
-	w := &workload.Work{Trace: made, Plan: p, Routing: workload.Routing{LeastInFlight: true, Targets: route.Even(slices.Repeat([]int{1}, len(servers)))}}
+	w := &workload.Work{Trace: made, Plan: p, Routing: workload.Routing{Late: true, Targets: route.Even(slices.Repeat([]int{1}, len(servers)))}}
 	for i, s := range servers {
 		addr := refusing(t)
 		if s != nil {
@@ -121,7 +121,7 @@ func replayBalanced(t *testing.T, w *workload.Work, n int, servers []*named) []*
 	r.dialer.fillFirst(context.Background())
 	must.Have(r.Do(context.Background()))(t)
 	settled := *w
-	settled.Routing.LeastInFlight = false
+	settled.Routing.Late = false
 	built := workloadtest.Build(t, workloadtest.Builder(t, "", "a", 1), &settled)
 	for _, rec := range k.records {
 		if rec.Outcome != record.OK {
@@ -220,7 +220,7 @@ func TestDeadAddressDrawsFew(t *testing.T) {
 func TestBalanceChooses(t *testing.T) {
 	chance := rand.New(rand.NewPCG(4, 4))
 	for range 50 {
-		b := new(leastInFlight)
+		b := new(lateRouter)
 		n := 1 + chance.IntN(6)
 		inFlight, given, failures := make([]int64, n), make([]int64, n), make([]int64, n)
 		for range n {
@@ -234,7 +234,7 @@ func TestBalanceChooses(t *testing.T) {
 					want = k
 				}
 			}
-			got := b.choose()
+			got := b.choose(0)
 			if got != b.pools[want] {
 				t.Fatalf("%v in flight, %v given: chose %d, want %d", inFlight, given, slices.Index(b.pools, got), want)
 			}
@@ -266,7 +266,7 @@ func TestBalanceChooses(t *testing.T) {
 func TestBalanceNeedsConnections(t *testing.T) {
 	chance := rand.New(rand.NewPCG(6, 6))
 	for range 200 {
-		b := new(leastInFlight)
+		b := new(lateRouter)
 		for range 1 + chance.IntN(8) {
 			p := &pool{weight: []float64{1, 3, 0.25}[chance.IntN(3)]}
 			p.inFlight.Store(chance.Int64N(40))
@@ -274,9 +274,12 @@ func TestBalanceNeedsConnections(t *testing.T) {
 		}
 		next := chance.Int64N(100)
 		needs, takes := make([]int64, len(b.pools)), make([]int64, len(b.pools))
-		b.needs(next, needs)
+		b.needs(5, 5+next)
+		for k, p := range b.pools {
+			needs[k] = p.due
+		}
 		for range next {
-			takes[slices.Index(b.pools, b.choose())]++
+			takes[slices.Index(b.pools, b.choose(0))]++
 		}
 		for k := range needs {
 			if needs[k] < takes[k] || needs[k] > takes[k]+2 {
@@ -304,11 +307,11 @@ func TestBalanceAllocatesNothing(t *testing.T) {
 // has ended.
 func TestBalanceRefuses(t *testing.T) {
 	w := balancedWork(t, 2, openPlan, nil, nil)
-	expect.Equal(t, w.CheckLeastInFlight(), nil)
+	expect.Equal(t, w.CheckLate(), nil)
 	held, _ := equalWork(t, 2, capped(1, 1))
 	if whyNoSenderProcess(w, nil) == nil || whyNoSenderProcess(held, nil) == nil {
 		t.Error("a sender process is allowed with least-inflight or a cap")
 	}
 	w.Targets[1].Path = "/v2/completions"
-	expect.Error(t, w.CheckLeastInFlight(), "/v2/completions", "two paths")
+	expect.Error(t, w.CheckLate(), "/v2/completions", "two paths")
 }
