@@ -205,6 +205,16 @@ func TestInstanceField(t *testing.T) {
 	}
 }
 
+// TestDynamosWorkers: Dynamo names who prefilled beside who decoded.
+func TestDynamosWorkers(t *testing.T) {
+	t.Parallel()
+	m := startMock(t, "--body-field", `nvext={"worker_id":{"prefill_worker_id":5,"prefill_dp_rank":0,"decode_worker_id":7,"decode_dp_rank":0}}`)
+	r := run(t, "--trace", steady(t, 30, 200, 3), "--url", m.url)
+	for _, rec := range recordsOf(t, r.dir) {
+		expect.Equal(t, [2]string{rec.PrefillInstance, rec.Instance}, [2]string{"5", "7"}, "row", rec.Row)
+	}
+}
+
 // TestAnthropicKey: a key goes where its owner wants it.
 func TestAnthropicKey(t *testing.T) {
 	t.Parallel()

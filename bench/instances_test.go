@@ -2,12 +2,15 @@ package bench
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -75,4 +78,61 @@ func TestInstancesBehindAGateway(t *testing.T) {
 	p := start(t, nil, "report", "--full", r.dir)
 	p.wait(t)
 	expect.Contains(t, p.stdout.String(), "\n  pod-b ", "from the records alone:\n%s", p.stderr.String())
+}
+
+// TestPrefillAndDecode: an instance decodes what three others prefill, whose blocks it gets after the first token. Each
+// record names who prefilled as the server's log does, and its second token comes as late as there; results have both
+// by instance.
+func TestPrefillAndDecode(t *testing.T) {
+	t.Parallel()
+	mocks := []*mockServer{}
+	args := []string{"--trace", steady(t, 90, 60, 4), "--model", "mock"}
+	for i := range 2 {
+		m := startMock(t, "--prefill-instances", "3", "--kv-transfer", "30ms", "--log-all", "--header", fmt.Sprintf("target-pod: decode-%d", i))
+		mocks = append(mocks, m)
+		args = append(args, "--url", m.url)
+	}
+	r := run(t, args...)
+	type entry struct {
+		ID      string  `json:"request_id"`
+		Prefill int64   `json:"prefill_instance"`
+		Tokens  []int64 `json:"token_ns"`
+		decode  string
+	}
+	log := map[string]entry{}
+	for i, m := range mocks {
+		m.stop(t)
+		for line := range strings.Lines(string(readFile(t, m.log))) {
+			e := entry{decode: fmt.Sprint("decode-", i)}
+			must.Do(t, json.Unmarshal([]byte(line), &e))
+			log[e.ID] = e
+		}
+	}
+	gaps, requests, agree := map[string][]float64{}, map[string]int64{}, 0
+	for _, rec := range recordsOf(t, r.dir) {
+		e := log[rec.RequestID]
+		expect.Equal(t, [2]string{rec.PrefillInstance, rec.Instance}, [2]string{fmt.Sprint("prefill-", e.Prefill), e.decode}, "row", rec.Row)
+		must.Equal(t, len(e.Tokens), 4, "tokens of row %d", rec.Row)
+		if off := rec.SecondGapNS - (e.Tokens[1] - e.Tokens[0]); off > -5e6 && off < 5e6 {
+			agree++
+		}
+		for _, name := range []string{rec.PrefillInstance, rec.Instance} {
+			requests[name]++
+			gaps[name] = append(gaps[name], float64(rec.SecondGapNS)/1e6)
+		}
+	}
+	if agree < 60 { // a machine with other work stamps some of them late
+		t.Errorf("%d of 90 second tokens came as by the server's log", agree)
+	}
+	must.Equal(t, r.summary.Prefills != nil && r.summary.Instances != nil, true, "by instance")
+	parts := slices.Concat(r.summary.Prefills.Parts, r.summary.Instances.Parts)
+	expect.Equal(t, len(parts), 5, "three that prefill, two that decode: %+v", parts)
+	for _, part := range parts {
+		slices.Sort(gaps[part.Name])
+		expect.Equal(t, part.Requests, requests[part.Name], part.Name)
+		expect.Near(t, part.SecondGapMS.Max, gaps[part.Name][len(gaps[part.Name])-1], 1e-3, part.Name)
+		expect.Near(t, part.SecondGapMS.P50, gaps[part.Name][(len(gaps[part.Name])-1)/2], 1e-3, part.Name)
+	}
+	expect.Contains(t, r.stderr, "2nd token +", "the screen")
+	expect.Contains(t, string(readFile(t, filepath.Join(r.dir, "report.html"))), "prefill_instances", "the page")
 }

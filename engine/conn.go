@@ -102,7 +102,7 @@ func newConn(r *Run, p *pool, s *wire.Socket) *conn {
 	c.response.head.Keep(slices.Concat(
 		r.cfg.InstanceHeaders,
 		gatewayHeaders(),
-		[]string{r.cfg.Backend.Traits().CountHeader},
+		[]string{r.cfg.Backend.Traits().CountHeader, prefillHeader},
 	)...)
 	c.response.large = &r.large
 	c.response.events.Memory = &c.response

@@ -22,6 +22,10 @@ func InstanceHeaders() []string {
 	}
 }
 
+// prefillHeader is the response header in which AIBrix's gateway names the instance that prefilled, where another one
+// decodes (pkg/plugins/gateway/algorithms/pd_disaggregation.go). llm-d names it to its sidecar alone, not to clients.
+const prefillHeader = "prefill-target-pod"
+
 // maxInstances bounds the names that are kept; a header with more values does not name instances.
 const maxInstances = 1 << 16
 
@@ -40,6 +44,9 @@ type instanceNames struct {
 func (n *instanceNames) in(data []byte, d *api.Delta, rec *record.Record) {
 	if rec.AnswerModel == "" && len(d.Model) > 0 {
 		rec.AnswerModel = n.intern(d.Model)
+	}
+	if rec.PrefillInstance == "" && len(d.Prefill) > 0 {
+		rec.PrefillInstance = n.intern(d.Prefill)
 	}
 	if rec.Instance != "" {
 		return

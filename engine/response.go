@@ -118,6 +118,9 @@ func (p *response) feed(b []byte, nowNS int64) (ended bool, compressed *inflateS
 		if p.head.HeadDone() && !headWasDone {
 			p.rec.HeadersNS, p.rec.Status = nowNS, int64(p.head.Status)
 			p.rec.Instance = p.names.of(&p.head)
+			if name := p.head.Kept(p.names.headers + len(gatewayHeaders()) + 1); len(name) > 0 {
+				p.rec.PrefillInstance = p.names.intern(name)
+			}
 			p.gatewayShare()
 		}
 		if err != nil {
@@ -457,6 +460,9 @@ func (p *response) endStream() {
 	}
 	p.countTokens()
 	p.countChoices()
+	if rec.Instance+rec.PrefillInstance != "" && len(p.gaps) > 0 && len(p.spans) == 1 {
+		rec.SecondGapNS = p.gaps[0]
+	}
 	switch {
 	case p.takeErrorIn200():
 	case !p.finished && p.marks:

@@ -90,6 +90,9 @@ func (r *reply) prepare(req *fasthttp.Request, t *protocol, arrivalNS, arrivedNS
 	r.compress = cfg.Gzip && bytes.Contains(req.Header.Peek("Accept-Encoding"), []byte("gzip"))
 	r.draw = rng(finalize(cfg.Seed ^ seed))
 	r.voice = r.draw.next()
+	if n := int64(cfg.PrefillInstances); n > 0 {
+		r.prefiller = 1 + srv.prefills.Add(1)%n
+	}
 	r.status = 200
 	r.lease = srv.sched.get()
 	if cap(c.buffer.out) > maxKeptBuffer {

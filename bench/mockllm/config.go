@@ -67,6 +67,12 @@ type Config struct {
 	// AdapterLoad is how long it takes to load one, which is added to TTFT.
 	AdapterLoad time.Duration
 
+	// PrefillInstances is how many instances take turns to prefill for this one, which decodes. Answers name both, as
+	// AIBrix's gateway and Dynamo's frontend do. 0 = this one prefills, and nothing is named.
+	PrefillInstances int
+	// KVTransfer comes between the first token and the second, times the number of the instance that prefilled.
+	KVTransfer time.Duration
+
 	// CacheTokens is the size of the prefix cache, rounded down to whole blocks. As in an engine, it is all the room
 	// there is: running requests hold blocks for their prompt and output. A request that finds too few free blocks
 	// waits. 0 = no cache and no such limit, negative = a cache without a limit.
@@ -215,7 +221,7 @@ func (c *Config) Validate() error {
 		check(v.value >= 0, "%s %d: must not be negative", v.name, v.value)
 	}
 	check(
-		min(c.TTFT, c.ITL, c.PrefillPerToken, c.HostLoadPerToken, c.AdapterLoad, c.KeepAlive) >= 0,
+		min(c.TTFT, c.ITL, c.PrefillPerToken, c.HostLoadPerToken, c.AdapterLoad, c.KVTransfer, c.KeepAlive) >= 0,
 		"latencies must not be negative: ttft %v, itl %v, prefill per token %v, load per token %v, of an adapter %v, "+
 			"keep-alive %v",
 		c.TTFT,

@@ -93,6 +93,7 @@ var logTemplate = sync.OnceValue(func() template {
 		`"prompt_tokens":<read|$prompt|null>,` +
 		`"cached_tokens":<begun|$cached|null>,<tiers|"host_tokens":$host,>` +
 		`"completion_tokens":<begun|$output|null>,"model":"$model","priority":$priority,<adapter|"load_ns":$load_ns,>` +
+		`<split|"prefill_instance":$prefiller,>` +
 		`"api":"$api","peer":"$peer",` +
 		`"fault":<faulty|"$fault"|null>,"end":"$ending"` +
 		`<all|,"token_ns":[$token_instants],"body":<read|$body|null>,"headers":<read|$headers|null>>}`)

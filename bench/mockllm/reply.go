@@ -71,6 +71,7 @@ type reply struct {
 	begun                bool  // it has a slot
 	beginNS              int64 // since then
 	adapterNS            int64 // of its TTFT, what its LoRA adapter took to load
+	prefiller            int64 // the number of the instance that prefilled, from 1; 0 = this one did
 	released             bool  // it has given the slot back
 	ending               ending
 
@@ -122,6 +123,9 @@ func (r *reply) begin() {
 	}
 	if !r.p.stream || r.p.single { // all at once, when the last token would come
 		size := r.cfg.TokensPerChunk
+		if size < r.total {
+			r.due += r.prefiller * int64(r.cfg.KVTransfer)
+		}
 		for k := 0; k+size < r.total; k += size {
 			r.due += r.gap(size)
 		}
@@ -297,6 +301,9 @@ func (r *reply) appendTokens(dst []byte) []byte {
 	dst = r.append(dst, &r.proto.token[r.part])
 	if r.sent < r.total {
 		r.due += r.gap(r.chunkAt(r.sent))
+		if r.sent == count {
+			r.due += r.prefiller * int64(r.cfg.KVTransfer)
+		}
 	} else {
 		r.phase = phaseTail
 	}
@@ -374,6 +381,9 @@ func (r *reply) frame(dst, event []byte, last bool) []byte {
 func (r *reply) appendHead(dst []byte, bodyBytes int) []byte {
 	dst = append(dst, "HTTP/1.1 200 OK\r\nServer: mockllm\r\n"...)
 	dst = appendHeaders(dst, r.cfg.Headers)
+	if r.prefiller > 0 {
+		dst = fmt.Appendf(dst, "prefill-target-pod: prefill-%d\r\n", r.prefiller)
+	}
 	dst = r.proto.headers.append(r, dst)
 	if r.p.stream {
 		dst = append(dst, "Content-Type: text/event-stream; charset=utf-8\r\nCache-Control: no-cache\r\n"...)

@@ -31,6 +31,7 @@ type Server struct {
 	log            *requestLog
 	crew           *crew
 	closing        atomic.Bool
+	prefills       atomic.Int64   // that other instances have done
 	connsWG        sync.WaitGroup // counts the acceptor too
 
 	mu    sync.Mutex

@@ -1,6 +1,7 @@
 package mockllm
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -65,6 +66,10 @@ func (r *reply) appendValue(dst []byte, name string) []byte {
 	case "more": // what every object has before its end
 		if r.cfg.Stamp {
 			dst = strconv.AppendInt(append(dst, `,"sent_ns":`...), r.now, 10)
+		}
+		if r.prefiller > 0 {
+			dst = fmt.Appendf(dst, `,"nvext":{"worker_id":{"prefill_worker_id":%d,"decode_worker_id":%d}}`,
+				r.prefiller, r.cfg.Instance)
 		}
 		return append(dst, r.srv.bodyFields...)
 	case "compute_s": // of TGI's response head
@@ -155,6 +160,8 @@ func (r *reply) number(name string) int64 {
 		return r.adapterNS
 	case "priority":
 		return r.p.priority
+	case "prefiller":
+		return r.prefiller
 	case "begin_ns":
 		return r.beginNS
 	case "first_ns":
@@ -195,6 +202,8 @@ func (r *reply) is(condition string) bool {
 	case "cached": // the usage has the number of cached tokens
 		return !r.cfg.NoCachedTokens && (r.cachedTokens > 0 || !r.cfg.OmitZeroCached)
 
+	case "split": // another instance prefilled
+		return r.prefiller > 0
 	case "tiers": // the usage tells the tiers apart
 		return r.cfg.HostTokens > 0
 

@@ -112,6 +112,10 @@ func (o *mockOptions) addFlags(cmd *cobra.Command) {
 	f.IntVar(&c.AdapterSlots, "adapter-slots", 0,
 		"`N` adapters are loaded at a time; one that no request uses makes room for another (0 = all)")
 	f.DurationVar(&c.AdapterLoad, "adapter-load", 0, "added to --ttft if an adapter is loaded first")
+	f.IntVar(&c.PrefillInstances, "prefill-instances", 0,
+		"`N` instances prefill by turns, and this one decodes; answers name both, as AIBrix and Dynamo do")
+	f.DurationVar(&c.KVTransfer, "kv-transfer", 0,
+		"time between the first token and the second, times the number of the instance that prefilled")
 	c.CacheTokens = -1
 	addValue(f, &c.CacheTokens, parseCache, "", "-1", "cache-tokens",
 		"room for running requests and cached prefixes together in `TOKENS`, such as 3M; a request that finds too "+

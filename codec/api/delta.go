@@ -47,6 +47,7 @@ type Delta struct {
 
 	// Instance is who answered, if the answer names it in a known place; else nil. It aliases what was parsed.
 	Instance []byte
+	Prefill  []byte // likewise: the instance that prefilled, where another one decodes
 	// Model is the model that the answer names; nil if it names none. It aliases what was parsed.
 	Model []byte
 
@@ -80,7 +81,7 @@ func (d *Delta) Reset() {
 	d.Done = false
 	d.IsError = false
 	d.Error = nil
-	d.Instance = nil
+	d.Instance, d.Prefill = nil, nil
 	d.Model = nil
 }
 

@@ -174,17 +174,31 @@ func (p *parser) common(key []byte) {
 	}
 }
 
-// worker reads which worker answered, from an answer of NVIDIA's Dynamo. Dynamo reports it if a request has
-// "nvext":{"extra_fields":["worker_id"]}.
+// worker reads which worker answered, and which prefilled, from an answer of NVIDIA's Dynamo. Dynamo reports them if a
+// request has "nvext":{"extra_fields":["worker_id"]} (lib/llm of ai-dynamo/dynamo, WorkerIdInfo).
 func (p *parser) worker() {
 	for key := range p.Keys() {
 		switch {
 		case string(key) != "worker_id":
 			p.Skip()
 		case p.Peek() == '{':
-			p.d.Instance = p.Field([]string{"decode_worker_id"})
+			p.workers()
 		default:
 			p.d.Instance = p.Scalar()
+		}
+	}
+}
+
+// workers reads the ids of the workers of each phase.
+func (p *parser) workers() {
+	for key := range p.Keys() {
+		switch string(key) {
+		case "prefill_worker_id":
+			p.d.Prefill = p.Scalar()
+		case "decode_worker_id":
+			p.d.Instance = p.Scalar()
+		default:
+			p.Skip()
 		}
 	}
 }

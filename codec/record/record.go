@@ -69,6 +69,8 @@ type Record struct {
 	Target   string `json:"target"`             // URL it was sent to
 	Endpoint string `json:"endpoint"`           // address that was used
 	Instance string `json:"instance,omitempty"` // who answered, by header or answer; absent if neither names it
+	// likewise who prefilled, where another one decodes
+	PrefillInstance string `json:"prefill_instance,omitempty"`
 	// with --history live, of a follow-up turn: live (all answers in it are), partly or recorded; absent otherwise
 	History string `json:"history,omitempty"`
 
@@ -93,6 +95,9 @@ type Record struct {
 	// else came
 	FirstOutputNS int64 `json:"first_output_ns"`
 	LastTokenNS   int64 `json:"last_token_ns"` // last token chunk
+	// from the first token chunk to the second, in which prefill hands over to decode; absent unless an answer of one
+	// choice names its instance
+	SecondGapNS int64 `json:"second_gap_ns,omitempty"`
 	// end of the response body; of a request that failed or was cut off before it, when that was seen
 	DoneNS int64 `json:"done_ns"`
 	// duration that a gateway (LiteLLM) reports for itself; absent if none does
@@ -174,7 +179,7 @@ func (r *Record) Clear() {
 		PlannedNS: None, SentNS: None, SentAt: None, ConnWaitNS: None, WrittenNS: None, WrittenFirstBytes: None,
 		DepartedNS: None, AckedNS: None, HeadersNS: None, FirstTokenNS: None, FirstTextNS: None, FirstOutputNS: None,
 		LastTokenNS: None, DoneNS: None,
-		GatewayNS: None, UpstreamNS: None, DecodeNS: None,
+		SecondGapNS: None, GatewayNS: None, UpstreamNS: None, DecodeNS: None,
 		InputTokens: None, PromptTokens: None, OutputTokens: None, CompletionTokens: None,
 		RecordedCachedTokens: None, ExpectedCachedTokens: None, CachedTokens: None, CachedDeviceTokens: None,
 		CachedHostTokens: None, CachedExternalTokens: None, LeastCachedTokens: None,

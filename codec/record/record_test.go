@@ -146,6 +146,9 @@ func TestAppendJSONAgainstOracle(t *testing.T) {
 		if r.Choices > 1 && r.DecodeNS != None {
 			want["decode_ns"] = num(r.DecodeNS)
 		}
+		if r.SecondGapNS != None {
+			want["second_gap_ns"] = num(r.SecondGapNS)
+		}
 		if r.GatewayNS != None {
 			want["gateway_ns"] = num(r.GatewayNS)
 		}
@@ -168,6 +171,9 @@ func TestAppendJSONAgainstOracle(t *testing.T) {
 		}
 		if r.SessionName != "" {
 			want["session_name"] = str(r.SessionName)
+		}
+		if r.PrefillInstance != "" {
+			want["prefill_instance"] = str(r.PrefillInstance)
 		}
 		if r.Instance != "" {
 			want["instance"] = str(r.Instance)
@@ -311,7 +317,7 @@ func TestDerived(t *testing.T) {
 
 // TestMoveInstants: what a line calls an instant moves, and nothing else does.
 func TestMoveInstants(t *testing.T) {
-	durations := []string{"job_recorded_ns", "planned_ns", "drift_ns", "conn_wait_ns", "gateway_ns", "upstream_ns", "decode_ns"}
+	durations := []string{"job_recorded_ns", "planned_ns", "drift_ns", "conn_wait_ns", "gateway_ns", "upstream_ns", "decode_ns", "second_gap_ns"}
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 100 {
 		r := random(rng)

@@ -32,6 +32,7 @@ type partCounts struct {
 	good         int64                // of ok, within all bounds
 	stopped      int64                // that were cancelled or not sent
 	latencies    metrics.LatencyStats // those of partLatencies
+	second       stats.Distribution   // from the first token chunk to the second
 	cache        cacheCounts
 	squares      float64 // sum of the squares of its ok requests' prompt tokens
 	longestNS    int64   // that one of its requests waited for a token, or for its failure
@@ -111,6 +112,7 @@ func (b *breakdown) add(name string, r *record.Record) {
 	for _, l := range partLatencies {
 		addKnown(&p.latencies[l], latencies[l].Of(r))
 	}
+	addKnown(&p.second, r.SecondGapNS)
 	p.cache.add(r)
 	n := float64(known(metrics.PromptTokens(r)))
 	p.squares += n * n
@@ -138,6 +140,7 @@ func (b *breakdown) summary(least int, over bool) *metrics.Breakdown {
 			PromptTokens:     p.cache.Prompt,
 			ReportedHitRatio: p.cache.hitRatio(),
 		}
+		part.SecondGapMS = p.second.Percentiles(1e6)
 		if len(b.slos) > 0 {
 			part.GoodShare = stats.Ratio(p.good, p.ok+failed)
 		}

@@ -39,7 +39,7 @@ type Collector struct {
 	slos    []metrics.SLO
 	targets []targetStats // one for each URL
 	none    targetStats   // requests that never had a target
-	parts   struct{ instances, endpoints breakdown }
+	parts   struct{ instances, prefills, endpoints breakdown }
 	pairs   route.Pairs     // of instances and endpoints
 	timings timings         // by time
 	window  *metrics.Window // nil = the whole run
@@ -132,6 +132,7 @@ func (c *Collector) Add(r *record.Record, target int) {
 	}
 	c.addHit(r)
 	c.parts.instances.add(r.Instance, r)
+	c.parts.prefills.add(r.PrefillInstance, r)
 	c.pairs.Add(r.Instance, r.Endpoint)
 	if r.SentNS != record.None {
 		c.parts.endpoints.add(r.Endpoint, r)
@@ -250,6 +251,7 @@ func (c *Collector) Summary(s metrics.Summary, probed Probed) *metrics.Summary {
 		s.Targets[i] = targets[i].target(c.urls[i], over)
 	}
 	s.Instances = c.parts.instances.summary(1, over)
+	s.Prefills = c.parts.prefills.summary(1, over)
 	s.Owners = c.owners.summary(over)
 	s.AnswerModels = c.models.several(c.urls)
 	s.Endpoints = c.parts.endpoints.summary(2, over)

@@ -154,6 +154,8 @@ type Summary struct {
 	Targets []Target `json:"targets" merge:"records"` // one for each URL of --url and --targets
 	// by who answered, as a header or the answer names it; absent if no answer does
 	Instances *Breakdown `json:"instances,omitempty" merge:"records"`
+	// by who prefilled, where another one decodes; absent if no answer names it
+	Prefills *Breakdown `json:"prefill_instances,omitempty" merge:"records"`
 	// by whose requests they are; absent if the trace does not say
 	Owners    *Owners    `json:"owners,omitempty" merge:"records"`
 	Endpoints *Breakdown `json:"endpoints,omitempty" merge:"records"` // by address; absent if there is one
@@ -513,6 +515,9 @@ type Part struct {
 	Share        float64 `json:"share"`         // of the requests of all parts
 	PartLatencies
 	ReportedHitRatio *float64 `json:"reported_hit_ratio"` // by its answers; null if they report none
+	// from the first token chunk to the second, in which prefill hands over to decode; only of instances, absent where
+	// no answer has two
+	SecondGapMS *stats.Percentiles `json:"second_gap_ms,omitempty"`
 	// of those that the run did not end early; absent without --goodput
 	GoodShare *float64 `json:"goodput_share,omitempty"`
 	// share of its prompt tokens that an ideal cache would have held; absent if unknown, and of instances and addresses

@@ -112,6 +112,7 @@ func (p *screen) numbers() {
 	p.actions()
 	p.targets()
 	p.owners()
+	p.phases()
 	p.routing()
 	p.shards()
 	if !DemoWorked(p.Summary) { // which says it at its end
@@ -735,33 +736,53 @@ func (p *screen) actions() {
 	}
 }
 
+// phases adds a line for each instance that prefilled, and for each that decoded, where they are not the same.
+func (p *screen) phases() {
+	if p.Prefills == nil {
+		return
+	}
+	p.parts("prefill", p.Prefills.Parts)
+	if p.Instances != nil {
+		p.parts("decode", p.Instances.Parts)
+	}
+}
+
 // mostOwners is how many lines the screen has for each way to tell owners apart; the page has all.
 const mostOwners = 4
 
-// owners adds a line for each class, tenant, model and priority, those with the most requests first.
+// owners adds a line for each class, tenant, model and priority.
 func (p *screen) owners() {
+	for field, by := range p.Owners.Each {
+		p.parts(field, by.Parts)
+	}
+}
+
+// parts adds a line for each of some parts, those with the most requests first.
+func (p *screen) parts(field string, parts []metrics.Part) {
 	moved := ""
 	if slices.ContainsFunc(p.Verdict.Unsafe, func(u metrics.Unsafe) bool { return u.Metric == "ttft" }) {
 		moved = markMoved // whose requests were late is not known
 	}
-	for field, by := range p.Owners.Each {
-		parts := slices.Clone(by.Parts)
-		slices.SortStableFunc(parts, func(x, y metrics.Part) int { return cmp.Compare(y.Requests, x.Requests) })
-		for _, part := range parts[:min(len(parts), mostOwners)] {
-			ttft := ttftOf(part)
-			if ttft != "" {
-				ttft = moved + ttft
-			}
-			p.field(second, 2, field,
-				shorten(format.Visible(part.Name), 24),
-				format.Requests(part.Requests),
-				format.Some(part.Failed, "failed"),
-				ttft,
-				known(format.Percent, part.ReportedHitRatio, "hits"))
+	parts = slices.Clone(parts)
+	slices.SortStableFunc(parts, func(x, y metrics.Part) int { return cmp.Compare(y.Requests, x.Requests) })
+	for _, part := range parts[:min(len(parts), mostOwners)] {
+		ttft, gapText := ttftOf(part), ""
+		if ttft != "" {
+			ttft = moved + ttft
 		}
-		if more := len(parts) - mostOwners; more > 0 {
-			p.field(second, 1, field, fmt.Sprintf("%d more, in the report", more))
+		if gap := part.SecondGapMS; gap != nil {
+			gapText = "2nd token +" + format.Milliseconds(gap.P50)
 		}
+		p.field(second, 2, field,
+			shorten(format.Visible(part.Name), 24),
+			format.Requests(part.Requests),
+			format.Some(part.Failed, "failed"),
+			ttft,
+			gapText,
+			known(format.Percent, part.ReportedHitRatio, "hits"))
+	}
+	if more := len(parts) - mostOwners; more > 0 {
+		p.field(second, 1, field, fmt.Sprintf("%d more, in the report", more))
 	}
 }
 

@@ -32,9 +32,10 @@ type Counts struct {
 	Requests         *float64 `json:"requests"`          // requests that ended
 	DraftTokens      *float64 `json:"draft_tokens"`      // tokens that speculative decoding proposed
 	AcceptedTokens   *float64 `json:"accepted_tokens"`   // proposed tokens that the model accepted
-	// of prefix_hits, those found in the host's memory; of vLLM they are among external_hits; absent if no page has it
+	// of prefix_hits, those found in the host's memory; absent if no page has it
 	HostHits *float64 `json:"host_hits,omitempty"`
-	// of prefix_hits, those found beyond the engine; absent likewise
+	// of prefix_hits, those found beyond the engine and its host; in a sample of vLLM's with those of the host; absent
+	// likewise
 	ExternalHits *float64 `json:"external_hits,omitempty"`
 	// transfers of KV caches between prefill and decode (vLLM's NIXL connector, SGLang); absent likewise
 	Transfers *float64 `json:"kv_transfers,omitempty"`

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // Watch sums up the samples of all pages as they come. Make it with NewWatch.
@@ -252,7 +254,8 @@ type Server struct {
 	PowerW *Gauge `json:"power_w,omitempty"` // power of all of them, in W; absent if no page has it
 
 	PrefixHitRatio *float64 `json:"prefix_hit_ratio"` // prefix_hits / prefix_queries during the run
-	Counts                  // what they have grown by
+	// what they have grown by; of vLLM's instances to which NIXL brought blocks, no hits: others computed those
+	Counts
 }
 
 // counters sums up the counters of one page. The zero value is ready.
@@ -330,8 +333,16 @@ func (c *counters) addTo(out *Server) {
 	out.Engine = joined(out.Engine, s.Engine)
 	addTo(&out.RunningBefore, s.RunningBefore)
 	addTo(&out.WaitingBefore, s.WaitingBefore)
+	grown := c.grown
+	switch {
+	case s.Engine != "vllm":
+	case stats.OrZero(grown.Transfers) > 0: // it decodes what others have prefilled
+		grown.PrefixHits, grown.PrefixQueries, grown.HostHits, grown.ExternalHits = nil, nil, nil, nil
+	case grown.ExternalHits != nil: // among which vLLM has those of the host
+		grown.ExternalHits = new(max(0, *grown.ExternalHits-stats.OrZero(grown.HostHits)))
+	}
 	for q := firstCounter; q < Quantities; q++ {
-		addTo(out.at(q), *c.grown.at(q))
+		addTo(out.at(q), *grown.at(q))
 	}
 }
 

@@ -178,6 +178,28 @@ func TestWatchOfNothingReported(t *testing.T) {
 	}
 }
 
+// TestTiersOfPrefillAndDecode: what vLLM calls external is told without the host's part, and what NIXL brought to an
+// instance that decodes is no hit of any cache.
+func TestTiersOfPrefillAndDecode(t *testing.T) {
+	w := NewWatch([]string{"http://prefill", "http://decode"})
+	for i, phase := range []Phase{Before, During, After} {
+		for page, transfers := range []float64{0, 3} {
+			s := reported(phase, 0, 0, 0, 100*float64(i), 400*float64(i), 0)
+			s.HostHits, s.ExternalHits, s.Transfers = new(20*float64(i)), new(50*float64(i)), new(transfers*float64(i))
+			w.Add(page, s)
+		}
+	}
+	got := w.Servers(1)
+	for _, s := range []Server{got.Targets[0], got.All} {
+		if *s.PrefixHits != 200 || *s.PrefixQueries != 800 || *s.HostHits != 40 || *s.ExternalHits != 60 || *s.PrefixHitRatio != 0.25 {
+			t.Errorf("%s: %v of %v hits, %v of the host, %v beyond", s.Target, *s.PrefixHits, *s.PrefixQueries, *s.HostHits, *s.ExternalHits)
+		}
+	}
+	if d := got.Targets[1]; d.PrefixHits != nil || d.ExternalHits != nil || *d.Transfers != 6 || *got.All.Transfers != 6 {
+		t.Errorf("the one that decodes: %+v", d)
+	}
+}
+
 // TestAlternatingServers: behind a balancer a page is another server's at each reading. It is known by the processes'
 // beginnings, or by counters that fall again and again, and then nothing is summed. A server that is restarted is no
 // such case.

@@ -26,6 +26,8 @@ type Batch struct {
 	BlockTokens int     // that an id stands for, where the object says it; 0 = as before
 	Nested      *Nested // agents of the rows, where the file nests them; nil = it does not
 	Head        *Head   // that the object is, which says how the rows were made; nil = it is none
+	ModelKey    string  // of the models that the object names and --fields does not; "" = there are none
+	Models      []string
 	Fault       error
 	History     *chatml.History // of conversations, what requests before this one said
 
@@ -89,9 +91,15 @@ func (b *Batch) setAll(r *row, o object, fields ...rows.Field) {
 	}
 }
 
-// setOwner is setAll for whose a row is, which most formats tell only where --fields names it.
-func (b *Batch) setOwner(r *row, o object) {
+// setOwner is setAll for whose a row is, which most formats tell only where --fields names it. A model that stands
+// under a key of the format's own is noted, but no request asks for it unless --fields names it: the server under test
+// need not have it.
+func (b *Batch) setOwner(r *row, o object, modelKey string) {
 	b.setAll(r, o, rows.TenantField, rows.ModelField, rows.ClassField, rows.PriorityField)
+	if model := o.Value(modelKey); b.name(rows.ModelField) == "" && len(model) > 0 && model[0] == '"' {
+		b.ModelKey = modelKey
+		b.Models = append(b.Models, o.TextOr(modelKey, ""))
+	}
 }
 
 // setNeeded is setAll for fields without which a row cannot be replayed.

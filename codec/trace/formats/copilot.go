@@ -92,7 +92,7 @@ func (b *Batch) copilotCall(o object) copilotCall {
 	r.SetSpan(call.at, agents.NoTime)
 	r.TookNS = took
 	b.setCounts(r, o.NeedIn("tokens", "a call without its numbers of tokens cannot be replayed"), "cached", call.model)
-	b.setOwner(r, o)
+	b.setOwner(r, o, "model")
 	call.prompt = r.InputTokens
 	o.Values("message_metadata", "[{…},…]", func(i int, message []byte) {
 		o.Note(rows.IsObject("message_metadata", i, message))

@@ -78,7 +78,7 @@ func (reader *dynamoReader) read(b *Batch, o object) {
 		b.set(r, rows.InputField, input)
 	}
 	b.setNeeded(r, request, rows.OutputField)
-	b.setOwner(r, request)
+	b.setOwner(r, request, "model")
 	r.CachedTokens = int32(request.Count("cached_tokens", rows.MaxTokens))
 	setDynamoTimes(r, o, request)
 	reader.setAgent(r, o)

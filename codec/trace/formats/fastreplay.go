@@ -150,7 +150,7 @@ func (f *ownFile) read(b *Batch, text []byte) {
 	r := b.add()
 	b.setNeeded(r, o, rows.InputField, rows.OutputField)
 	b.setAll(r, o, rows.TimestampField, rows.HashIDsField, rows.SessionField, rows.DelayField, rows.ExtraField)
-	b.setOwner(r, o)
+	b.setOwner(r, o, "")
 	if value := o.Value("output_hash_ids"); value != nil && o.OK() {
 		var answer row
 		b.set(&answer, rows.HashIDsField, value)

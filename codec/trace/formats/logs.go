@@ -144,7 +144,7 @@ func (b *Batch) readLogged(o object, asked, answered string) {
 	}
 	setTimes(r, o)
 	r.SetSession(sessionOf(o, body))
-	b.setOwner(r, o.In("owner"))
+	b.setOwner(r, o.In("owner"), "")
 	failed := b.setAnswer(r, o.Value(answered), o, o.In("usageDetails"), o.In("usage_details"))
 	code := o.Value("status")
 	failed = failed || len(code) == 3 && code[0] >= '4' || o.Is("status", "failure") || o.Is("level", "ERROR")

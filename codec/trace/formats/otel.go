@@ -89,7 +89,7 @@ func (b *Batch) readSpan(span, attributes object, session []byte) {
 	}
 	r.SetSession([]byte(name))
 	b.setCounts(r, attributes, "gen_ai.usage.cache_read.input_tokens", model)
-	b.setOwner(r, attributes)
+	b.setOwner(r, attributes, "gen_ai.request.model")
 	said := jsonIn(attributes, b.name(rows.MessagesField))
 	if said != nil {
 		r.Growth = agents.Growth{}

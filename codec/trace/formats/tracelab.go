@@ -41,7 +41,7 @@ func readRound(out *Batch, o object) {
 	r.SetSession([]byte(session))
 	r.SetSpan(began, ended)
 	out.setCounts(r, o, "prefix_tokens", model)
-	out.setOwner(r, o)
+	out.setOwner(r, o, "model")
 }
 
 // roundTimes is when a round's request was sent and when its answer ended; noTime where it is not known.
