@@ -774,7 +774,7 @@ func (p *screen) parts(field string, parts []metrics.Part) {
 			gapText = "2nd token +" + format.Milliseconds(gap.P50)
 		}
 		p.field(second, 2, field,
-			shorten(format.Visible(part.Name), 24),
+			shorten(format.Visible(part.Name), 16),
 			format.Requests(part.Requests),
 			format.Some(part.Failed, "failed"),
 			ttft,
