@@ -11,8 +11,9 @@ import (
 	"net/http/httptrace"
 	"net/textproto"
 	"sync"
-	"syscall"
 	"time"
+
+	"github.com/fastreplay/fastreplay/engine/wire"
 )
 
 // linkBytes bounds a body that is written before the answer is read. The buffers of the sockets hold as much, so that
@@ -54,7 +55,7 @@ func (s *links) latest() *link {
 	for last := len(s.idle) - 1; last >= 0; last-- {
 		l := s.idle[last]
 		s.idle = s.idle[:last]
-		if time.Since(l.since) < upstreamIdle && l.quiet() {
+		if time.Since(l.since) < upstreamIdle && wire.Quiet(l.Conn) {
 			return l
 		}
 		_ = l.Close() // its server has ended it, or will
@@ -79,18 +80,6 @@ func (s *links) to(ctx context.Context, address string) (*link, error) {
 	}
 	l.in = bufio.NewReader(&l.limit)
 	return l, nil
-}
-
-// quiet reports whether nothing has come since the last answer, not even the connection's end.
-func (l *link) quiet() bool {
-	raw, err := l.Conn.(syscall.Conn).SyscallConn()
-	if err != nil {
-		return false
-	}
-	_ = raw.Control(func(fd uintptr) {
-		_, _, err = syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-	})
-	return errors.Is(err, syscall.EAGAIN)
 }
 
 // send writes a request and reads the head of its answer.
