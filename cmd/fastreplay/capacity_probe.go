@@ -355,8 +355,8 @@ func (s *searching) judge(
 			if r.Code == metrics.Models || slices.ContainsFunc(s.objectives, shifted) {
 				out.Limited = cmp.Or(out.Limited, r.What)
 			}
-		case r.Grade != metrics.Invalid || r.Code.OfEnding(): // the search may have ended it
-		case r.Code.OfClient():
+		case r.Grade != metrics.Invalid || r.Code.Traits().Ending: // the search may have ended it
+		case r.Code.Traits().Client:
 			out.Client = cmp.Or(out.Client, r.What)
 		default:
 			return nil, exitWith(exitInvalid, "%s is INVALID: %s (%s)",

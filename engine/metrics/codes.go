@@ -31,42 +31,34 @@ const (
 	LostShards     Code = "shards"
 )
 
-// codeTraits are what a rule is about.
-type codeTraits struct {
-	machine bool // what the client's machine did, and not what was sent or answered
-	client  bool // the client could not do more: its machine, its sending process, or a fault of ours
-	unseen  bool // no record shows it, so that it holds for any part of the run
-	ending  bool // how the run ended
+// CodeTraits are what a rule is about.
+type CodeTraits struct {
+	Machine bool // what the client's machine did, and not what was sent or answered
+	Client  bool // the client could not do more, so that the numbers are not the server's
+	Unseen  bool // no record shows it, so that it holds for any part of the run
+	Ending  bool // how the run ended, and not what was measured until then
 }
 
-func (c Code) traits() codeTraits {
-	return map[Code]codeTraits{
-		SenderDied:     {client: true},
-		Interrupted:    {ending: true},
-		PrimerFailed:   {ending: true},
-		NoPlays:        {ending: true, unseen: true},
-		NothingOK:      {ending: true},
-		NoSummary:      {ending: true, unseen: true},
-		SentEarly:      {client: true},
-		LateSending:    {client: true, machine: true},
-		LateReading:    {client: true, machine: true, unseen: true},
-		Starved:        {client: true, machine: true, unseen: true},
-		ClientFailures: {client: true, machine: true, unseen: true},
-		Unwritten:      {unseen: true},
-		ShortRows:      {unseen: true},
-		Refused:        {unseen: true},
-		Models:         {unseen: true},
+// Traits returns what the rule is about.
+func (c Code) Traits() CodeTraits {
+	return map[Code]CodeTraits{
+		SenderDied:     {Client: true},
+		Interrupted:    {Ending: true},
+		PrimerFailed:   {Ending: true},
+		NoPlays:        {Ending: true, Unseen: true},
+		NothingOK:      {Ending: true},
+		NoSummary:      {Ending: true, Unseen: true},
+		SentEarly:      {Client: true},
+		LateSending:    {Client: true, Machine: true},
+		LateReading:    {Client: true, Machine: true, Unseen: true},
+		Starved:        {Client: true, Machine: true, Unseen: true},
+		ClientFailures: {Client: true, Machine: true, Unseen: true},
+		Unwritten:      {Unseen: true},
+		ShortRows:      {Unseen: true},
+		Refused:        {Unseen: true},
+		Models:         {Unseen: true},
 	}[c]
 }
-
-// OfMachine reports whether the client's machine is the reason, and not what was sent or answered.
-func (c Code) OfMachine() bool { return c.traits().machine }
-
-// OfClient reports whether the client could not do more, so that the numbers are not the server's.
-func (c Code) OfClient() bool { return c.traits().client }
-
-// Unseen reports whether no record shows it, so that it holds for any part of the run.
-func (c Code) Unseen() bool { return c.traits().unseen }
 
 // Shifts is +1 if a latency may in truth be longer than measured, -1 if it may be shorter, and 0 if the rule says
 // nothing of it. latency is its key, such as ttft.
@@ -82,6 +74,3 @@ func (c Code) Shifts(latency string) int {
 		"tpot":         -1,
 	}[latency]
 }
-
-// OfEnding reports whether it is about how the run ended, and not about what was measured until then.
-func (c Code) OfEnding() bool { return c.traits().ending }

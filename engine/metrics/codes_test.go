@@ -16,9 +16,9 @@ func TestCodes(t *testing.T) {
 	} {
 		client := slices.Contains(machine, code) || code == SentEarly || code == SenderDied
 		ending := code == Interrupted || code == NoSummary || code == NothingOK
-		if code.OfMachine() != slices.Contains(machine, code) || code.Unseen() != slices.Contains(unseen, code) ||
-			code.OfClient() != client || code.OfEnding() != ending {
-			t.Errorf("%s: %+v", code, code.traits())
+		want := CodeTraits{slices.Contains(machine, code), client, slices.Contains(unseen, code), ending}
+		if got := code.Traits(); got != want {
+			t.Errorf("%s: %+v, want %+v", code, got, want)
 		}
 	}
 }

@@ -349,7 +349,7 @@ func LoadPart(dir string, part Part, slos ...metrics.SLO) (*metrics.Summary, err
 			len(reading) == 0 {
 			continue
 		}
-		if r.Code.Unseen() {
+		if r.Code.Traits().Unseen {
 			r.What = "of the whole run: " + strings.TrimSuffix(r.What, "; all else is safe")
 			s.Verdict.Reasons = append(s.Verdict.Reasons, r)
 		}

@@ -1070,7 +1070,7 @@ func DemoWorked(s *metrics.Summary) bool {
 
 // ofMachine reports whether the client's machine was the reason, and not what was sent or answered.
 func ofMachine(r metrics.Reason) bool {
-	return r.Code.OfMachine()
+	return r.Code.Traits().Machine
 }
 
 // punctuality says how late this machine was, what it lost, and whether it could measure a real server.
