@@ -98,6 +98,11 @@ func (c *Collector) notes(s *metrics.Summary, all *targetStats, targets []target
 		"%s hit more than whole blocks of the assumed size: the server reuses smaller pieces; give their size "+
 			"with --engine-block-tokens",
 		format.Requests(all.Cache.Finer))
+	return append(out, c.hitNotes(s, targets, probed)...)
+}
+
+// hitNotes say of which requests it is unknown what they hit, and why.
+func (c *Collector) hitNotes(s *metrics.Summary, targets []targetStats, probed Probed) (out metrics.Notes) {
 	unknown := probed.Unknown
 	if probed.NoteUnlessReported != "" && s.PrefixCache.HitRatio == nil {
 		unknown = append(slices.Clip(unknown),
@@ -117,7 +122,7 @@ func (c *Collector) notes(s *metrics.Summary, all *targetStats, targets []target
 		}
 	}
 	if len(partly) > 0 {
-		add(true, "hits_partly_reported",
+		out.Add(true, "hits_partly_reported",
 			"%s sent no usage in %s: their hits are unknown and left out of the reported ratio",
 			several(partly), format.Requests(partlyRequests))
 	}
