@@ -324,8 +324,8 @@ func (c *conn) untilAwaiting() bool {
 	}
 }
 
-// closedUnused removes a connection that the server closed while no request was on it, or that the watchdog has
-// interrupted for a request whose answer came at that moment.
+// closedUnused removes a connection that the server closed while no request was on it. It also removes one that the
+// watchdog has interrupted for a request whose answer came at that moment.
 func (c *conn) closedUnused() {
 	if c.finished == noRequest && c.run.clock.Now()-c.madeNS < int64(dialLead) {
 		c.pool.refused.Store(true) // the server closed it as soon as it was open: dialling more at once would not help
@@ -474,8 +474,8 @@ func (c *conn) mayResend() bool {
 	return c.unread() || how == ResendSafe && c.brokenOff()
 }
 
-// closingRace is how soon after a request a server closes that had decided so before the request came: a round trip,
-// and what a busy server takes. Who breaks off later may have worked on the request.
+// closingRace is how soon after a request a server closes if it had decided so before. It is a round trip, and what a
+// busy server takes. Who breaks off later may have worked on the request.
 const closingRace = time.Second
 
 // brokenOff reports whether the server closed or reset a connection that had waited for the request, within
@@ -489,10 +489,10 @@ func (c *conn) brokenOff() bool {
 
 // unread reports whether the server provably did not read the request. Either the kernel took no byte of it. Or the
 // connection ended with a FIN, which acknowledges what came before it, and the peer's kernel acknowledged no byte of
-// the request. A reset proves nothing: TCP_INFO is the same here whether the request lies unread in the server's
+// the request. A reset proves nothing. TCP_INFO is the same here whether the request lies unread in the server's
 // kernel, or was read and acted upon (none acknowledged, all in SIOCOUTQ; 400 of 400 each, Linux 6.18).
-// Acknowledgements are delayed by up to 40 ms. If the system cannot report what was acknowledged, unread assumes that
-// a connection that had been idle was closed before it read the request.
+// Acknowledgements are delayed by up to 40 ms. If the system cannot report what was acknowledged, unread assumes that a
+// connection that had been idle was closed before it read the request.
 func (c *conn) unread() bool {
 	if c.sock.BytesOut() == c.outBase {
 		return c.writeErr != nil && !errors.Is(c.writeErr, errSenderGone)
@@ -555,8 +555,8 @@ func (c *conn) cancel(i int32, why cancelReason) {
 	c.run.large.changed.Broadcast()
 }
 
-// isOverdue reports whether the server causes that request i is over a limit: all bytes that had arrived at the first
-// call for i have been read. If bytes are unread, the client is slow, not the server.
+// isOverdue reports whether the server is the cause if request i is over a limit. It is if all bytes that had arrived
+// at the first call for i have been read. If bytes are unread, the client is slow, not the server.
 func (c *conn) isOverdue(i int32) bool {
 	came, unread := c.sock.Received()
 	if c.over != i {

@@ -382,8 +382,8 @@ func (r *Run) recordAll() {
 	}
 }
 
-// recordFinished counts the next n finished requests, and records them after the early ones, unless the barrier is to
-// come: then all of them are early. It returns false after the last one of the run.
+// recordFinished counts the next n finished requests, and records them after the early ones. If the barrier is still to
+// come, all of them are early. It returns false after the last one of the run.
 func (r *Run) recordFinished(early []int32, n int) (rest []int32, open bool) {
 	open = n == 0
 	if !open {

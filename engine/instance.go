@@ -9,9 +9,9 @@ import (
 	"github.com/fastreplay/fastreplay/engine/redact"
 )
 
-// InstanceHeaders returns the response headers in which gateways and servers name the instance that answered:
-// AIBrix's gateway, llm-d's simulator, gateways with the Gateway API's inference extension (the endpoint it chose),
-// and LiteLLM's proxy (the server's address, or else the deployment's id).
+// InstanceHeaders returns the response headers in which gateways and servers name the instance that answered. They are
+// those of AIBrix's gateway and llm-d's simulator, and of gateways with the Gateway API's inference extension (the
+// endpoint it chose). LiteLLM's proxy names the server's address, or else the deployment's id.
 func InstanceHeaders() []string {
 	return []string{
 		"target-pod",
@@ -39,8 +39,8 @@ type instanceNames struct {
 	known map[string]string
 }
 
-// in notes the model and the instance that an event or a whole answer names, unless an earlier event or, of the
-// instance, a header has named it.
+// in notes the model and the instance that an event or a whole answer names, unless an earlier event has named it. A
+// header may have named the instance, too.
 func (n *instanceNames) in(data []byte, d *api.Delta, rec *record.Record) {
 	if rec.AnswerModel == "" && len(d.Model) > 0 {
 		rec.AnswerModel = n.intern(d.Model)

@@ -9,7 +9,7 @@ import (
 
 // EachOpen calls f for each request whose time has come and that the sink has no record of. f gets whose it is, and
 // when it was planned, was sent and had its first token, in ns on the run's Clock. The latter two may be record.None.
-// If requests wait for others or for room, those that are not sent are left out, and the instant of sending stands for
+// If requests wait for others or for room, those that are not sent are left out. The instant of sending then stands for
 // the planned one. What prepares is left out. Only the goroutine that calls the sink may call it.
 func (r *Run) EachOpen(f func(of rows.Owner, plannedNS, sentNS, firstNS int64)) {
 	if r.pacer.isPreparing() {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pause is how an epoll reader lets bytes lie for a while, and then reads all connections that have some: to wake a
-// thread takes more processor time than to read an event. It belongs to one reader.
+// pause is how an epoll reader lets bytes lie for a while, and then reads all connections that have some. Waking a
+// thread takes more processor time than reading an event. It belongs to one reader.
 //
 // No instant depends on it, since a ring tells the segments of a read apart. So there is none without a ring, while the
 // ring misses segments, or if something else depends on when bytes are read.
@@ -28,8 +28,9 @@ const (
 )
 
 // take pauses, if it may, until wake is written at the latest, and reports whether it has. A batch that took half of a
-// pause has found so much that another wait saves little. The call is a raw one: if one takes longer than 20 µs, Go's
-// monitor takes its P back, and then looks every 20 µs for others: 7 % of the processor time (25,000 events/s), not 3.
+// pause has found so much that another wait saves little. The call is a raw one. If another one takes longer than 20
+// µs, Go's monitor takes its P back, and then looks every 20 µs for others. That takes 7 % of the processor time
+// (25,000 events/s), not 3.
 func (p *pause) take(r *Run, wake int) bool {
 	now := r.clock.Now()
 	left := p.batchNS + int64(pauseLength) - now

@@ -26,7 +26,7 @@ import (
 // maxWholeBody bounds a body that is not an event stream: a whole completion of the longest outputs served today.
 const maxWholeBody = 64 << 20
 
-// maxGaps bounds the gaps of an answer beyond what was asked of it, at 24 bytes each: the longest answers that are
+// maxGaps bounds the gaps of an answer beyond what was asked of it, at 24 bytes each. The longest answers that are
 // served today have 131,072 tokens. A server that never ends an answer would fill the memory.
 const maxGaps = 1 << 17
 
@@ -346,7 +346,7 @@ func (p *response) onToken(text, reasoning bool, choices uint64, nowNS int64) {
 	rec.Chunks++
 }
 
-// noteOutput notes when the answer itself began. A chunk without text may begin it if no text came before, but if
+// noteOutput notes when the answer itself began. A chunk without text may begin it if no text came before. But if
 // reasoning is the first text, such chunks were none of the answer.
 func (p *response) noteOutput(text, reasoning bool, nowNS int64) {
 	rec := p.rec

@@ -277,8 +277,8 @@ func (r *Run) endRequest(i int32) {
 	}
 }
 
-// afterFailure ends what the failure of request i ends, if it has failed: the run, or its stream, whose requests are
-// returned and must be ended.
+// afterFailure ends what the failure of request i ends, if it has failed. That is the run, or its stream, whose
+// requests are returned and must be ended.
 func (r *Run) afterFailure(i int32) (lost []int32) {
 	rec := r.recordOf(i)
 	switch {

@@ -10,10 +10,10 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// A slot is one request for the sender process, in memory that both processes share. The replay fills in what is to
-// be written and on which connection. A sender writes it at its instant and leaves the result. It fills a cache line,
-// so that two processes that work on neighbours do not share one: with 72 bytes, p99 of the drift was 12 µs in place
-// of 6 (2,000 requests of 20 kB a second).
+// A slot is one request for the sender process, in memory that both processes share. The replay fills in what is to be
+// written and on which connection. A sender writes it at its instant and leaves the result. It fills a cache line, so
+// that two processes that work on neighbours do not share one. With 72 bytes, p99 of the drift was 12 µs in place of 6
+// (2,000 requests of 20 kB a second).
 type slot struct {
 	releaseNS    int64
 	offset, size int64         // of the bytes in the arena; if offset is below 0, at ^offset in the TLS ring

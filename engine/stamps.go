@@ -191,7 +191,7 @@ func (c *conn) noteSlack(atNS, nowNS int64, left int) {
 }
 
 // leastWindow is how many unread bytes may fill a receive buffer. Under memory pressure Linux offers a window of four
-// segments, 5,840 bytes on Ethernet, and a sender that avoids small segments does not fill the last one (tcp_input.c,
+// segments, 5,840 bytes on Ethernet. A sender that avoids small segments does not fill the last one (tcp_input.c,
 // tcp_clamp_window; RFC 1122, section 4.2.3.4). A buffer that is not full is usually 64 kB or more.
 const leastWindow = 4 << 10
 

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// adapters are the LoRA adapters of a server: so many of them are loaded at a time, and a further one takes the place
-// of the one that no request uses and that was used longest ago. As in vLLM (vllm/v1/core/sched/scheduler.py), a
+// adapters are the LoRA adapters of a server. So many of them are loaded at a time. A further one takes the place of
+// the least recently used one, among those that no request uses. As in vLLM (vllm/v1/core/sched/scheduler.py), a
 // request whose adapter has no place waits, and those behind it go first.
 type adapters struct {
 	names   []string

@@ -15,8 +15,8 @@ import (
 type scheduler struct {
 	launch func(*reply) // begins a reply that had to wait; it must not block
 
-	// Requests that have ended since the scheduler looked at them, under a lock of their own: a pacer that ends a reply
-	// never waits for a look-up.
+	// Requests that have ended since the scheduler looked at them. They have a lock of their own, so a pacer that ends
+	// a reply never waits for a look-up.
 	endsMu  sync.Mutex
 	ends    []*lease
 	waiting bool // somebody waits for what these give back

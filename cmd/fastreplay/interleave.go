@@ -149,8 +149,9 @@ func (r *interleaved) names(pair int) []string {
 	return []string{fmt.Sprint("a", pair+1), fmt.Sprint("b", pair+1)}
 }
 
-// rounds are the names of the runs that are made at once; the first one is a check. One after another, the sides take
-// turns to be first as the digits of Thue and Morse do: A B, B A, B A, A B. So a steady drift counts for both alike.
+// rounds are the names of the runs that are made at once; the first one is a check. If runs follow each other, the
+// sides take turns to be first as the digits of Thue and Morse do: A B, B A, B A, A B. So a steady drift counts for
+// both alike.
 func (r *interleaved) rounds(interleave string) [][]string {
 	all := [][]string{{r.names(0)[1]}}
 	for pair := range r.runs {

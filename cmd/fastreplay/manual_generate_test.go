@@ -330,7 +330,7 @@ func resultFiles() []resultFile {
 			"drift_ns": "sent_ns - planned_ns: how late the client was; never clamped, and below 0 a bug; null if it was not sent",
 			"ttft_ms":  "first_token_ns - sent_ns, in ms with six decimals",
 			"ttfo_ms":  "first_output_ns - sent_ns, in ms with six decimals",
-			"tpot_ms":  "(last_token_ns - first_token_ns) / (completion_tokens - 1), in ms with six decimals; of several choices decode_ns / (completion_tokens - choices); null below two tokens, and if one chunk brought all of them",
+			"tpot_ms":  "(last_token_ns - first_token_ns) / (completion_tokens - 1), in ms with six decimals. Of several choices decode_ns / (completion_tokens - choices). null below two tokens, and if one chunk brought all of them",
 			"e2e_ms":   "last_token_ns - sent_ns, in ms with six decimals",
 		}},
 		{"timeline.jsonl", reflect.TypeFor[metrics.Step](), nil},

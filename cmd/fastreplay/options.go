@@ -155,11 +155,11 @@ func (o *options) addLoad(f *pflag.FlagSet) {
 		"send `N` other requests first; they have the first rows' sizes and other prompts, and are not measured; with "+
 			"--snapshot the next N of each lane, of one token each")
 	addValue(f, &o.Sessions.Mode, o.parseSessions, "MODE", string(setup.SessionsStrict), "sessions",
-		"when turns leave: strict, gated, think or lanes=N; at their times, then but not before what they depend on "+
-			"has ended, the recorded delay after it, or likewise in N lanes, each of which takes the next whole job")
+		"when turns leave: strict, gated, think or lanes=N; strict: at their times, gated: not before what they "+
+			"depend on has ended, think: the recorded delay after that, lanes=N: so, in N lanes of whole jobs")
 	addValue(f, &o.Sessions.Idle, parseIdleCap, "TIME", "", "idle-cap",
-		"shorten idle times of jobs or conversations to `TIME`, such as 10s; or system=TIME, those in which nothing "+
-			"at all is in flight, tree=TIME, those of a job in its lane, or both with a comma")
+		"shorten idle times of jobs or conversations to `TIME`, such as 10s; system=TIME: times in which nothing at "+
+			"all is in flight; tree=TIME: those of a job in its lane; both with a comma")
 	addValue(f, &o.Sessions.Snapshot, parseSnapshot, "FROM:TO", "", "snapshot",
 		"lanes begin amid their first jobs, at a moment that is drawn between these shares, such as 25%:75%; primers, "+
 			"and --warmup requests of each lane, fill the caches first")

@@ -28,8 +28,8 @@ const maxZstdWindow = 128 << 20
 // Lines says which lines a file of records has, in any order.
 type Lines struct {
 	Count int64 `json:"lines"` // how many
-	// as text, for it has 64 bits: of the lines without their ends the sum, modulo 2^64, of CRC-32 (IEEE) · 2^32 +
-	// CRC-32C of each
+	// as text, for it has 64 bits. It is the sum over all lines without their ends of CRC-32 (IEEE) · 2^32 + CRC-32C,
+	// modulo 2^64
 	Sum uint64 `json:"checksum,string"`
 }
 

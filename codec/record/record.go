@@ -40,13 +40,13 @@ type Record struct {
 	// the conversation's name if that is no number; absent otherwise
 	SessionName string `json:"session_name,omitempty"`
 	Turn        int64  `json:"turn"` // turn in the conversation
-	// number of the task that it is part of, see the results by job, or of its conversation if the trace has no jobs;
-	// absent unless requests depend on others
+	// number of the task that it is part of (see the results by job), or of its conversation if the trace has no jobs.
+	// Absent unless requests depend on others
 	Job int64 `json:"job,omitempty"`
 	// 0 = the job's first agent, 1 = its sub-agents, 2 = theirs; absent if the trace has no agents
 	Depth int64 `json:"depth,omitempty"`
-	// requests that it depends on, by the numbers that end their request_id, with spaces; s behind one: on its sending,
-	// not on its end; absent if on none
+	// requests that it depends on, by the numbers that end their request_id, with spaces. An s behind one: it depends
+	// on the sending, not on the end. Absent if it depends on none
 	WaitsFor string `json:"waits_for,omitempty"`
 	// of the job's first request alone: its name, or that of the conversation, in the trace; absent if it has none
 	JobName string `json:"job_name,omitempty"`
@@ -55,7 +55,7 @@ type Record struct {
 	// likewise: how many others of the job came before the snapshot at which its lane began; absent if it began with
 	// the first
 	JobBefore int64 `json:"job_before,omitempty"`
-	// likewise: how long the job takes if each request leaves when planned, and takes as long as recorded; absent if
+	// likewise: how long the job takes if each request leaves when planned, and takes as long as recorded. Absent if
 	// the trace lacks the end of the last one
 	JobRecordedNS int64  `json:"job_recorded_ns,omitempty"`
 	Type          string `json:"type,omitempty"`     // kind of request in the trace; absent if it has none
@@ -63,8 +63,8 @@ type Record struct {
 	Model         string `json:"model,omitempty"`    // the row's own model or adapter; likewise
 	Class         string `json:"class,omitempty"`    // class of service; likewise
 	Priority      string `json:"priority,omitempty"` // a whole number; likewise
-	// primer or warmup, of a request before the barrier: it only prepares what is measured, and its instants are below
-	// 0; unreleased, of one that lanes had no time for: nothing counts it; absent otherwise
+	// primer or warmup, of a request before the barrier. It only prepares what is measured, and its instants are below
+	// 0. Or unreleased, of one that lanes had no time for: nothing counts it. Absent otherwise
 	Phase    Phase  `json:"phase,omitempty"`
 	Target   string `json:"target"`             // URL it was sent to
 	Endpoint string `json:"endpoint"`           // address that was used
@@ -77,8 +77,8 @@ type Record struct {
 	PlannedNS int64 `json:"planned_ns"` // when it was to leave
 	// just before the write of its first byte; of the last attempt, if it was sent again
 	SentNS int64 `json:"sent_ns"`
-	// sent_ns as a date, UTC, in µs: the wall clock at the start of the run and the monotonic one from there on, so
-	// that no clock step is in it
+	// sent_ns as a date, UTC, in µs: the wall clock at the start of the run, and the monotonic one from there on. So no
+	// clock step is in it
 	SentAt            Wall  `json:"sent_at"`
 	ConnWaitNS        int64 `json:"conn_wait_ns"`        // how long it waited for a connection
 	WrittenNS         int64 `json:"written_ns"`          // the kernel had taken the last byte
@@ -154,10 +154,10 @@ type Record struct {
 	// AnswerModel is the model that the answer names; "" if it names none. It stays in memory.
 	AnswerModel string `json:"-"`
 
-	// FirstSlackNS, OutputSlackNS and LastSlackNS are how much earlier than their instants the first token chunk, that
-	// of the answer itself, and the last may have come. They are above 0 if the client read late, and found more after
-	// the chunk: the kernel has one stamp for all. They are so, too, if the server may have waited before for room in
-	// the receive buffer. They stay in memory.
+	// FirstSlackNS, OutputSlackNS and LastSlackNS tell how much earlier than its instant a token chunk may have come.
+	// The chunks are the first, the first of the answer itself, and the last. They are above 0 if the client read late,
+	// and found more after the chunk: the kernel has one stamp for all. They are so, too, if the server may have waited
+	// before for room in the receive buffer. They stay in memory.
 	FirstSlackNS  int64 `json:"-"`
 	OutputSlackNS int64 `json:"-"`
 	LastSlackNS   int64 `json:"-"`

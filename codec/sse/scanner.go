@@ -1,7 +1,7 @@
 // Package sse scans server-sent events (text/event-stream, WHATWG HTML §9.2.6).
 //
-// It owns lines, fields and the end of an event, and returns the data of each. It does not own the meaning of the data,
-// and ignores ids, retry times and all types of events but "error": LLM servers give the others no meaning.
+// It owns lines, fields and the end of an event, and returns the data of each. It does not own the meaning of the data.
+// It ignores ids, retry times and all types of events but "error": LLM servers give the others no meaning.
 //
 // A [Scanner] belongs to one goroutine at a time. It copies an event only if a read cut it in two or if it has several
 // data lines, into buffers that it keeps. An event that lies whole in the input is returned in place.

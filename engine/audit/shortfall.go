@@ -101,8 +101,8 @@ type evidence struct {
 
 	expected int64 // tokens
 	mixed    bool  // of several requests: of some nothing is expected, but their hits are counted with the others'
-	// Tokens that models held for the request: an unlimited cache for the whole address, one of the instance that
-	// answered, and the same with a limit.
+	// Tokens that models held for the request. The models are an unlimited cache for the whole address, one of the
+	// instance that answered, and the same with a limit.
 	unlimited, there, limited int64
 }
 

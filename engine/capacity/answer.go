@@ -77,8 +77,9 @@ func (o *Outcome) lasted() float64 {
 	return float64(len(o.Slices)) * o.SliceS
 }
 
-// designEffect is that of requests that are correlated, of all probes below the edge or near it in which no backlog
-// grew: who waits in that is late by no chance. Where few groups of requests are beyond, it is thought to be larger.
+// designEffect is that of correlated requests, over all probes below the edge or near it in which no backlog grew.
+// Whoever waits in a backlog is not late by chance. Where few groups of requests are beyond, it is thought to be
+// larger.
 func designEffect(all []counts, allowed float64) float64 {
 	var variance, independent, groups float64
 	for _, t := range all {

@@ -26,7 +26,7 @@ func (s *Search) confirmed(logLoad float64) bool {
 }
 
 // unconfirmed is the load that is to be confirmed: the bound of the answer on the easy side. It is 0 if there is none,
-// if that load, or a harder one, held in a confirmation, or if too little of the budget is left.
+// or if too little of the budget is left. It is also 0 if that load, or a harder one, held in a confirmation.
 func (s *Search) unconfirmed() float64 {
 	last := s.last()
 	_, easy, _ := s.bounded()
@@ -50,8 +50,8 @@ func (s *Search) unconfirmed() float64 {
 const parts = 16
 
 // hangsOnOne says that a confirmation held only since one of its parts came once; "" if it would have held with three
-// of each. How often such a part comes is not known from so few: a pause or a timer, with about as long between them as
-// the confirmation lasts.
+// of each. How often such a part comes is not known from so few. It is a pause or a timer, with about as long between
+// them as the confirmation lasts.
 func (s *Search) hangsOnOne(c *Outcome) string {
 	n := len(c.Slices)
 	if n < 2*parts {
@@ -106,8 +106,8 @@ func doubt(c *Outcome) (why string, warmer bool) {
 	return "", false
 }
 
-// slows says that the servers got slower while a confirmation lasted: that each token took ever longer, as no queue
-// makes it, and by more than the requests beside it explain. "" if they did not.
+// slows says that the servers got slower while a confirmation lasted. Each token took ever longer, which no queue
+// causes, and by more than the requests beside it explain. "" if they did not.
 func slows(c *Outcome) string {
 	n := len(c.Slices)
 	if n < 2*parts {

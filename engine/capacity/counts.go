@@ -3,7 +3,7 @@ package capacity
 import "math"
 
 // counts is what a probe, or a part of one, shows of an objective. Requests that are near each other in time are
-// correlated, so that many of them say as much as fewer that are independent: designEffect is by how many times.
+// correlated, so that many of them say as much as fewer independent ones. designEffect is how many times fewer.
 type counts struct {
 	logLoad      float64 // log of the load, or minus it with Falling: more is harder
 	n, beyond    float64 // requests
@@ -37,8 +37,8 @@ func count(all []Slice, j int) (t counts) {
 	return t
 }
 
-// decided are the slices up to the last before which open requests are too few to matter for objective j: a quarter of
-// what is allowed.
+// decided are the slices up to the last before which open requests are too few to matter for objective j. A quarter of
+// what is allowed is too few.
 func decided(all []Slice, j int, allowed float64) []Slice {
 	var n, open float64
 	upTo := 0
@@ -53,8 +53,8 @@ func decided(all []Slice, j int, allowed float64) []Slice {
 	return all[:upTo]
 }
 
-// spread estimates the variance of beyond. Slices that follow each other are alike: autocovariances are summed in pairs
-// while they fall and are above 0 (the initial monotone sequence of Geyer, 1992).
+// spread estimates the variance of beyond. Slices that follow each other are alike. So autocovariances are summed in
+// pairs while they fall and are above 0 (the initial monotone sequence of Geyer, 1992).
 func (t *counts) spread(n, beyond []float64) {
 	mean := t.beyond / t.n
 	covariance := func(lag int) (sum float64) {

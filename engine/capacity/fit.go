@@ -214,7 +214,7 @@ func (t *counts) trust(allowed float64) {
 		t.most = logit(t.share())
 	}
 	// Some requests, such as the longest, may be late at any load. Without this a constant 1 to 4 % of them looked like
-	// the way to an edge: 25 of 140 simulated intervals held it, and 160 of 160 do with it.
+	// the way to an edge. Then 25 of 140 simulated intervals held it. With this, 160 of 160 do.
 	t.least = math.Inf(-1)
 	if t.beyond > 0 && t.share() < clearlyBelow*allowed {
 		t.least = logit(t.share())

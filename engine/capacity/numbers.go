@@ -57,9 +57,9 @@ type part struct {
 }
 
 // Measure reads the records of a probe that are in the window, and sets the numbers of its outcome. urls are its
-// targets, as its records have them. If an objective is broken, Limiter says where that began: which objective is the
-// furthest from its share, and which instance is the first to have more requests beyond the limit than its share of the
-// whole window allows.
+// targets, as its records have them. If an objective is broken, Limiter says where that began. It names the objective
+// that is the furthest from its share. It also names the first instance with more requests beyond the limit than its
+// share of the whole window allows.
 func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w Span) error {
 	c := collect.NewCollector(urls)
 	var n, good int64

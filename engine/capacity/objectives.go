@@ -25,7 +25,7 @@ const (
 var spaced = regexp.MustCompile(`\s*(<=|>=|<|>)\s*`)
 
 // ParseObjectives reads a list such as "ttft.p95<1s tpot.p95<50ms ok>=99.9%", separated by spaces or commas. Each is a
-// percentile of a latency of requests, below a limit, or the share of requests that are ok: each allows a share of
+// percentile of a latency of requests, below a limit, or the share of requests that are ok. So each allows a share of
 // requests to be beyond it. A goodput is the share of requests that are ok and within all of these bounds. Those behind
 // an owner, such as class=gold, are about its requests alone.
 func ParseObjectives(text string, bounds ...metrics.SLO) ([]Objective, error) {

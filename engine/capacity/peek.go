@@ -157,8 +157,8 @@ func (s *Search) judged(all []Slice, j int, ended bool) counts {
 	return t
 }
 
-// unsure tells whether the load of p is so near the edge that all of its window counts: every such probe measures the
-// same part of the trace, and in any piece of that more may come than in others.
+// unsure tells whether the load of p is so near the edge that all of its window counts. Every such probe measures the
+// same part of the trace, and one piece of that may have more requests than others.
 func (s *Search) unsure(p Probe) bool {
 	if p.Confirm {
 		return true

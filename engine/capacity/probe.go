@@ -27,8 +27,8 @@ type Objective struct {
 	bounds []metrics.SLO // of goodput
 }
 
-// LeastRequests is how many requests without a late one tell that an objective is met: of fewer, a server that is too
-// slow has none with a chance above 5 %.
+// LeastRequests is how many requests without a late one tell that an objective is met. With fewer, a server that is too
+// slow has no late one with a chance above 5 %.
 func (o *Objective) LeastRequests() int64 {
 	return int64(math.Ceil(math.Log(0.05) / math.Log1p(-o.Allowed)))
 }

@@ -163,8 +163,8 @@ func (s *Search) open() (above, below bool) {
 	return 1-s.posteriors.until(most+math.Ln2) > far, s.posteriors.until(least-math.Ln2) > far
 }
 
-// nextDesignPoint is the log load of the next probe: twice or half the load until the capacity is bounded, then where
-// it narrows the interval most.
+// nextDesignPoint is the log load of the next probe. It is twice or half the load until the capacity is bounded, then
+// where it narrows the interval most.
 func (s *Search) nextDesignPoint() float64 {
 	if len(s.outcomes) == 0 {
 		return s.logLoad(s.config.Least)
@@ -207,7 +207,7 @@ func (s *Search) nextDesignPoint() float64 {
 	return where
 }
 
-// Window is how long the measured window of a probe is to be, and so much longer its warm-in, in s: for so long the
+// Window is how long the measured window of a probe is to be, and how much longer its warm-in, in s. For so long the
 // servers were slower than later. The trace may be too short for it. All windows are as long, so that they measure the
 // same part of the trace; the confirmation takes what is left of the budget.
 func (s *Search) Window(p Probe) (seconds, settleS float64) {

@@ -12,8 +12,8 @@ import (
 // the best. Its prior is worth priorProbes probes with a deviation of priorDeviation, in log load: repeated runs of
 // unchanged servers differ by 0.3 to 1 %, and by far more after restarts.
 //
-// And probes measure the same part of the trace. The edge of other traffic like it differs from that of this part by
-// what so many requests vary by chance, however often they are replayed.
+// And probes measure the same part of the trace. Other traffic like it has another edge. It differs from that of this
+// part by what so many requests vary by chance, however often they are replayed.
 const (
 	priorDeviation = 0.015
 	priorProbes    = 4
@@ -35,7 +35,7 @@ func (s *Search) nearEdge() (all []*Outcome) {
 	return all
 }
 
-// repetition is the logarithm of the load nearest to the edge, and whether it is to be measured again: nothing else
+// repetition is the logarithm of the load nearest to the edge, and whether it is to be measured again. Nothing else
 // tells as well how much probes differ. A load at which none or most requests are beyond would tell nothing.
 func (s *Search) repetition() (logLoad float64, due bool) {
 	nearest := math.Inf(1)
@@ -61,8 +61,9 @@ func (s *Search) limiting() int {
 	return s.fitted[s.posteriors.first()]
 }
 
-// random returns the variance of the random effect of a probe in log load, of how many probes the edge is a mean, and
-// the degrees of freedom. ofPart is the variance of the edge between this part of the trace and traffic like it.
+// random returns the variance of a probe's random effect in log load, and its degrees of freedom. It also returns the
+// number of probes of which the edge is a mean. ofPart is the variance of the edge between this part of the trace and
+// traffic like it.
 func (s *Search) random() (variance, probes, freedom, ofPart float64) {
 	j := s.limiting()
 	allowed := s.config.Objectives[j].Allowed

@@ -199,8 +199,8 @@ func covered(parts []*Part) (ns int64) {
 	return ns
 }
 
-// Take returns the requests of a probe of this part, by their places in the trace, and when each arrives in the probe:
-// those of leadNS before the first stretch, then each stretch behind the other.
+// Take returns the requests of a probe of this part, by their places in the trace, and when each arrives in the probe.
+// First come those of leadNS before the first stretch, then one stretch behind the other.
 func (t Timeline) Take(p Part, leadNS int64) (source []int32, atNS []int64) {
 	at := int64(0) // in the probe
 	for i, s := range p.Stretches {

@@ -136,18 +136,18 @@ func (l *Loss) Lost(nowNS, inFlight int64) bool {
 	return l.certain(nowNS, inFlight) && l.wealth(nowNS, inFlight) >= 1/mostChance
 }
 
-// certain reports whether the percentile of the whole run is above the limit even if all that is to come is below, and
-// by two standard deviations of what independent requests at the limit would have.
+// certain reports whether the percentile of the whole run is above the limit even if all that is to come is below. It
+// must be so by two standard deviations of independent requests at the limit.
 func (l *Loss) certain(nowNS, inFlight int64) bool {
 	n := float64(l.most(nowNS))
 	above := float64(sum(l.above) + inFlight)
 	return above > l.allowed*n+2*math.Sqrt(n*l.allowed*(1-l.allowed))
 }
 
-// wealth is the most that a bet against the server has had after any section: how much it has made of 1 by staking on
-// each section that more than the allowed share is above the limit. If the mean share of each section is at most the
-// allowed one, whatever came before it, the bet is fair, and 1 run in 100 ever has 100. Requests in flight are put into
-// the sections in which they will end at the soonest. Of sections of time, it is not known how many these will have, so
+// wealth is the most that a bet against the server has had after any section. It begins with 1, and stakes on each
+// section that more than the allowed share is above the limit. If the mean share of each section is at most the allowed
+// one, whatever came before it, the bet is fair. Then 1 run in 100 ever has 100. Requests in flight are put into the
+// sections in which they will end at the soonest. Of sections of time, it is not known how many these will have, so
 // only those that are over count.
 func (l *Loss) wealth(nowNS, inFlight int64) (most float64) {
 	size := float64(l.planned) / abortSections

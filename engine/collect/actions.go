@@ -386,8 +386,8 @@ func (j *aftermath) silences() (signs []sign) {
 func (j *aftermath) spanS() float64    { return min(loadS, j.fromS) }
 func (j *aftermath) knowsBefore() bool { return j.spanS() >= leastLoadS }
 
-// loadRise is how many times as much was sent at some time from the action to an instant as just before it; 1 if chance
-// may have done it.
+// loadRise is how many times as much was sent at some time from the action to an instant as just before the action. It
+// is 1 if chance may explain it.
 func (j *aftermath) loadRise(untilS float64) float64 {
 	if !j.knowsBefore() {
 		return math.Inf(1)
@@ -459,7 +459,7 @@ func (j *aftermath) count() {
 	}
 }
 
-// hitsLost is how many tokens caches had less from an instant on, if they should have had the share of an ideal one's
+// hitsLost is how many tokens caches had less from an instant on. The measure is the share of an ideal cache's hits
 // that they had before.
 func (j *aftermath) hitsLost(sinceS float64) *float64 {
 	if j.c.hits == nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
-// A client that was late sends what it held back at once. Before a busy server that burst delays others, too. This
-// file bounds by how much. If requests were served first come, first served, and each had left when it was planned,
-// none would have ended later than it did, and none earlier by more than the largest lateness since the server last
-// had nothing waiting.
+// A client that was late sends what it held back at once. Before a busy server that burst delays others, too. This file
+// bounds by how much. Suppose requests were served first come, first served, and each had left when it was planned.
+// Then none would have ended later than it did. None would have ended earlier by more than the largest lateness since
+// the server last had nothing waiting.
 
 // arrival is a request as it came to the servers.
 type arrival struct {
@@ -60,7 +60,7 @@ const (
 )
 
 // quietLevel is the largest number of requests in flight up to which a latency, by its place in timedLatencies, does
-// not depend on it: up to there nothing waits. It compares all others, and then groups of them, with the fifth of the
+// not depend on it. Up to there nothing waits. It compares all others, and then groups of them, with the fifth of the
 // requests that had the fewest beside them. byLevel is in the order of inFlight.
 func quietLevel(byLevel []arrival, latency int) int {
 	var levels []int

@@ -13,8 +13,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
-// mostSteps is into how many steps of time a run is cut at most, and mostRows how many rows all targets have
-// together; of more than 1,000 targets the steps are longer.
+// mostSteps is into how many steps of time a run is cut at most. mostRows is how many rows all targets have together:
+// with more than 1,000 targets the steps are longer.
 const mostSteps, mostRows = 120, 120_000
 
 // mostInstances bounds the instances that have rows by time.

@@ -6,7 +6,7 @@
 //
 // Collector.Add belongs to one goroutine, the recorder. AddGaps may be called by anybody at the same time. Summary and
 // WriteHistograms are for after the run. Add keeps about 230 bytes of a request: 96 by time, and 8 for each of its
-// latencies by target, by instance and by address; of one that is part of a job 240. The last two are kept for the
+// latencies by target, by instance and by address. If it is part of a job, it keeps 240. The last two are kept for the
 // first 1,024 instances and addresses. AddGaps allocates 0.3 MB for the first gaps of a target, up to GOMAXPROCS times,
 // and nothing else.
 //
@@ -156,9 +156,9 @@ func (c *Collector) answeredS() (last float64) {
 // Unmeasured is how many requests were added that are no part of the measurement.
 func (c *Collector) Unmeasured() int64 { return c.before.Requests() + c.unreleased }
 
-// AddGaps counts gaps between token chunks (ITL), in ns, of one OK request to
-// the target of that index; late are those of them that late reads may have changed. It keeps nothing of the slices.
-// Of a request whose chunks all came at one instant no gap is known.
+// AddGaps counts gaps between token chunks (ITL), in ns, of one OK request to the target of that index. late are those
+// that late reads may have changed. It keeps nothing of the slices. Of a request whose chunks all came at one instant
+// no gap is known.
 func (c *Collector) AddGaps(target int, gapsNS []int64, late ...metrics.LateReadGap) {
 	if target < 0 || target >= len(c.targets) || len(gapsNS) == 0 {
 		return
@@ -310,8 +310,8 @@ func (s *targetStats) recorded() (n int64) {
 	return n
 }
 
-// stopped is how many requests did not fail, although they are not ok: the user left them out or, if the run was over
-// before, it ended them.
+// stopped is how many requests did not fail, although they are not ok. The user left them out, or the end of the run
+// ended them.
 func (s *targetStats) stopped(over bool) int64 {
 	if !over {
 		return s.LeftOut

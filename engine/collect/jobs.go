@@ -244,7 +244,7 @@ func (c *jobCounts) job(requests []jobRequest, over bool) metrics.Job {
 
 // criticalPath leads from the request that ended last back to one that waited for none. It returns how long it waited
 // on the way, from the job's first sending on, and how many requests are on it. If a request was sent before what it
-// depends on had ended, it did not wait, and only the time before its sending counts as the other's service.
+// depends on had ended, it did not wait. Only the time before its sending then counts as the other's service.
 func criticalPath(requests []jobRequest, end int, firstNS int64) (waitsNS, n int64) {
 	bounds := make([]bound, end+1)
 	for i := range bounds {

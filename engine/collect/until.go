@@ -12,7 +12,7 @@ import (
 )
 
 // Precision ends a run when a percentile is known well enough. It looks at few moments, each after twice as many
-// requests as the one before: whoever stops at the first narrow interval stops where chance made it too narrow. Make it
+// requests as the one before. Whoever stops at the first narrow interval stops where chance made it too narrow. Make it
 // with ParseUntil. For the same reason the interval must have been at most twice as wide as wanted at the look before.
 // Half as many independent requests make it 1.4 times as wide. It belongs to one goroutine.
 type Precision struct {
@@ -62,8 +62,8 @@ func hasIntervals(latency int) bool {
 	return probe.of(latency) != record.None
 }
 
-// Look reports whether the run may end: c has as many requests as the next look needs, and its interval is narrow
-// enough, as it nearly was before.
+// Look reports whether the run may end. c must have as many requests as the next look needs, and an interval that is
+// narrow enough, as it nearly was before.
 func (u *Precision) Look(c *Collector) bool {
 	if n := c.okRequests(); n >= u.next {
 		for u.next <= n {

@@ -79,8 +79,8 @@ func costs() []cost {
 	}
 }
 
-// each prints a value of all runs of both sides, which is – of a run that lacks it; "" if a side has none, or if it is
-// 0 everywhere.
+// each prints a value of all runs of both sides, with – for a run that lacks it. It is "" if a side has none, or if the
+// value is 0 everywhere.
 func each(what string, acted Acted, value func(*metrics.Action) string) string {
 	told := false
 	lacking := false

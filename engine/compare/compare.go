@@ -207,8 +207,8 @@ func hideTwins(all []Metric) {
 	}
 }
 
-// noteMixed names a side whose runs went to different servers, such as one that got a run of the other side, or a run
-// that several models answered, or whose first chunks may be no tokens.
+// noteMixed names a side whose runs went to different servers, such as one that got a run of the other side. It also
+// names a run that several models answered, or whose first chunks may be no tokens.
 func (r *Result) noteMixed(name string, s *Side) {
 	mixed := func(of *run) bool {
 		return len(of.summary.AnswerModels) > 0

@@ -161,7 +161,7 @@ func moreFailed(all []Metric) float64 {
 	return 0
 }
 
-// hides reports whether a side that failed a share more of the requests may owe its latency to that: whether they are
+// hides reports whether a side that failed a share more of the requests may owe its latency to that. It may if they are
 // half or more of those that lie beyond the percentile. A mean, or a median of pairs, counts as p50.
 func hides(m *Metric, failed float64) bool {
 	latency, perMille := metrics.PercentileOf(m.Name)

@@ -25,8 +25,9 @@ const (
 	beyond = 1.5
 	// unseen is by how much more the variance of a percentile may grow than sections show, which are few.
 	unseen = 0.5
-	// unshown is how many times as far as the noise of pairs a random walk may move all numbers of a latency, and not
-	// show in sections: of walks of 2 to 12 %, 94 to 99 % of the intervals then hold the truth, and without 73 to 94 %.
+	// unshown is how far a random walk may move all numbers of a latency without showing in sections, in multiples of
+	// the pairs' noise. With it, 94 to 99 % of the intervals hold the truth of walks of 2 to 12 %. Without it, 73 to 94
+	// % do.
 	unshown = 4
 	// fewestGroups are the fewest conversations, as many as say what so many of one size do, that an interval needs.
 	fewestGroups = 6
@@ -69,8 +70,8 @@ func ofRuns(a, b []float64) estimate {
 	}
 }
 
-// separate is how many places the runs of two sides are apart on average, in the order of their starts, at most if what
-// drifts from run to run cannot look like a change: in ABBA it is 0, in ABAB 1.
+// separate bounds how many places the runs of two sides are apart on average, in the order of their starts. Up to it,
+// what drifts from run to run cannot look like a change: in ABBA it is 0, in ABAB 1.
 const separate = 1
 
 // isSeparate reports whether the sides were run one behind the other.
@@ -80,7 +81,7 @@ func isSeparate(starts [2][]float64) bool {
 	return math.Abs(b-a) > separate
 }
 
-// ofDrift is ofRuns if the sides were run one behind the other: all that changed meanwhile, such as a machine that gets
+// ofDrift is ofRuns if the sides were run one behind the other. All that changed meanwhile, such as a machine that gets
 // warmer, looks like a change. So the change is taken to hold a drift, by as much from each run to the next. A line for
 // each side with a common slope tells it, and the interval has both the change with it and that without.
 func ofDrift(e estimate, values, starts [2][]float64) estimate {
@@ -231,13 +232,13 @@ func (m *matched) cuts() (all []cut) {
 	return all
 }
 
-// within is the change between two runs. Its interval is the widest of those by 3 to 10 and 20 sections of the time, by
-// groups of conversations, and of what a random walk may have moved that does not show.
+// within is the change between two runs. Its interval is the widest of three. They are by 3 to 10 and 20 sections of
+// the time, by groups of conversations, and by what an unseen random walk may have moved.
 //
-// If the variance of a mean is larger by long sections than by neighbours among short ones, requests depend on each
-// other for longer than a short section. Then the interval by sections is wider by as many times: the variance grows
-// further to the length of the run, and so few sections tell its growth badly, so that of a percentile is always
-// somewhat wider. wander is how much the pairs of the latency wander.
+// The variance of a mean may be larger by long sections than by neighbours among short ones. Then requests depend on
+// each other for longer than a short section, and the interval by sections is wider by as many times. The variance
+// grows further to the length of the run, and so few sections tell its growth badly. So the interval of a percentile is
+// always somewhat wider. wander is how much the pairs of the latency wander.
 func within(s *spec, at int, whole [2][]float64, cuts []cut, wander, spanS float64) estimate {
 	distance := func(sides [2][]float64, at int) float64 {
 		return s.scale(sides[1][at]) - s.scale(sides[0][at])
@@ -301,8 +302,8 @@ func within(s *spec, at int, whole [2][]float64, cuts []cut, wander, spanS float
 	return e
 }
 
-// wander is by how many times more the pairs of a latency vary among sections, in their ranks, than neighbours among
-// twice as many do; at least 1. Of a walk it is the more, the further it goes.
+// wander is how many times more the pairs of a latency vary among sections, in their ranks, than neighbours among twice
+// as many do. It is at least 1. Of a walk it is the more, the further it goes.
 func (m *matched) wander(latency int) float64 {
 	var sums [2 * sectionsMost]float64
 	c := m.samples[1].ratios[latency]
@@ -403,10 +404,9 @@ func (m *matched) estimates() (all []estimate) {
 	return all
 }
 
-// effective is how many independent requests say as much of a quantile of a latency, the number at that place, as
-// those of a pair of runs do.
-// It is from how much the sections of both runs vary in how many of their requests exceed the quantile: independent
-// ones vary as a binomial does.
+// effective is how many independent requests say as much of a quantile as those of a pair of runs do. The quantile is
+// the number at that place. It follows from how many requests exceed the quantile in each section of both runs, and how
+// much that varies. Independent ones vary as a binomial does.
 func (m *matched) effective(latency, quantile int) float64 {
 	g := m.sections(sectionsMost)
 	worst := 1.0

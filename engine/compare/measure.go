@@ -189,9 +189,9 @@ func (m *matched) addColumns() {
 }
 
 // numbersOf are those of a run in the order of the specs, if there are groups without the requests of one. A number
-// that does not exist is not finite. What is typical of a run's requests is the median of their ratios to what the
-// same requests took in all runs. TestComparePower in bench found 1 % of TPOT in 65 % of pairs of runs by a median of
-// ratios, and in 51 % by a mean of their logarithms without the largest and smallest fifth.
+// that does not exist is not finite. What is typical of a run's requests is the median of their ratios to what the same
+// requests took in all runs. TestComparePower in bench found 1 % of TPOT in 65 % of pairs of runs by a median of
+// ratios. By a mean of their logarithms without the largest and smallest fifth it was 51 %.
 func (m *matched) numbersOf(of *sample, g *groups, without int8) (out []float64) {
 	for l, c := range of.latencies {
 		found := c.describe(g, without)
@@ -229,7 +229,7 @@ func (m *matched) numbersOf(of *sample, g *groups, without int8) (out []float64)
 	return out
 }
 
-// rate is what ok requests made in a second of a run. If runs are paired, each counts until one of them ended: how long
+// rate is what ok requests made in a second of a run. If runs are paired, each counts until one of them ended. How long
 // the last request took must not decide, nor that one of them was stopped. Conversations do not divide a rate.
 func (m *matched) rate(of *sample, s spec, g *groups, without int8) float64 {
 	lasted := of.summary.Run.DurationS
@@ -261,8 +261,8 @@ func (m *matched) rate(of *sample, s spec, g *groups, without int8) float64 {
 	return sum / (lasted - (to - from))
 }
 
-// scale is on what numbers are compared: shares by their difference, all else by the logarithm of the ratio, so that
-// the noise of twice as much is that of half as much.
+// scale is on what numbers are compared. Shares are compared by their difference, all else by the logarithm of the
+// ratio. So the noise of twice as much is that of half as much.
 func (s *spec) scale(v float64) float64 {
 	if s.unit == "share" {
 		return v

@@ -21,8 +21,8 @@ type Part struct {
 // mostParts bounds those of each field, which take as long together as all requests.
 const mostParts = 32
 
-// compareOwners adds what changed of each owner's requests. Of a field by which all are one owner's it adds nothing,
-// unless a side was sent without others of that field: what changed of all is that owner's.
+// compareOwners adds what changed of each owner's requests. If all are one owner's by a field, it adds nothing, since
+// what changed of all is that owner's. The exception is a side that was sent without others of that field.
 func (r *Result) compareOwners(a, b *Side) {
 	left, ofA := a.runs[0].without(), true
 	if left == "" {

@@ -8,8 +8,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
-// Recorded is the side that a trace recorded of itself, for runs of that trace: the TTFT, the duration and the cached
-// tokens of each request, as far as its format has them. It is an error if it has no times.
+// Recorded is the side that a trace recorded of itself, for runs of that trace. It has the TTFT, the duration and the
+// cached tokens of each request, as far as its format has them. It is an error if it has no times.
 func Recorded(t *trace.Trace, of *Side) (*Side, error) {
 	places := map[int64]int{} // of the trace's rows; copies of one have the same record
 	for i, row := range t.Row {

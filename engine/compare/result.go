@@ -16,8 +16,8 @@ type Result struct {
 	Paired bool     `json:"paired"` // the workloads are equal, and values are compared request by request
 	// those that are ok in all runs; without pairs, the fewest ok requests of a run
 	Requests int64 `json:"requests"`
-	// of what the intervals hold: "servers" (several runs a side, so that what differs from run to run is in them),
-	// "pair" (of these runs alone, since a side has one), or "none" (there are none)
+	// of what the intervals hold. "servers": several runs a side, so what differs from run to run is in them. "pair":
+	// of these runs alone, since a side has one. "none": there are none
 	Scope     string     `json:"scope"`
 	Margin    float64    `json:"margin"`    // within which an interval is called same: 0.01 is 1 %, or 1 point of a share
 	Metrics   []Metric   `json:"metrics"`   // all that is compared

@@ -190,9 +190,9 @@ const decisive = `format fields time-unit block-tokens bad-rows limit from to re
 arrival duration idle-cap answers history endpoint prompt tokenizer extra-inputs no-stream
 no-force-output seed cold chat-overhead tenants map tenant-salt`
 
-// differences are what two runs were sent where it differs, such as "--seed: 1 and 2": by their fingerprints, and by
-// what paces a closed loop, which no fingerprint has. Without both fingerprints, as after a kill, what is known of
-// the workloads decides; then sure is false.
+// differences are what two runs were sent where it differs, such as "--seed: 1 and 2". They are told by fingerprints,
+// and by what paces a closed loop, which no fingerprint has. Without both fingerprints, as after a kill, what is known
+// of the workloads decides; then sure is false.
 func differences(x, y *run) (found []string, sure bool) {
 	a := x.summary
 	b := y.summary

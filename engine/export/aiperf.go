@@ -231,8 +231,8 @@ func fullDecodeNS(r *record.Record) float64 {
 	return spanNS(r.FirstTextNS, r.DoneNS)
 }
 
-// perTokenNS is what tokens after the first took of ns each, as AIPerf's inter token latency; absent below two tokens,
-// and where all came in one chunk.
+// perTokenNS is what each token after the first took of ns, as AIPerf's inter token latency. It is absent below two
+// tokens, and if all came in one chunk.
 func perTokenNS(r *record.Record, ns float64) float64 {
 	if r.CompletionTokens < 2 || r.AtOnce() {
 		return math.NaN()

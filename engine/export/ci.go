@@ -80,8 +80,8 @@ func writeQuantities(w io.Writer, r *results) error {
 	return out.WriteAll(rows)
 }
 
-// writeJUnit writes a test suite as Jenkins and GitLab read it: a case for the measurement, which is an error if it is
-// invalid, and one for each objective. One that is missed has failed; one that too few values decide is an error.
+// writeJUnit writes a test suite as Jenkins and GitLab read it. It has a case for the measurement, which is an error if
+// it is invalid, and one for each objective. One that is missed has failed; one that too few values decide is an error.
 func writeJUnit(w io.Writer, r *results) error {
 	s := r.summary
 	class := html.EscapeString("fastreplay." + report.Title(s))

@@ -1,10 +1,10 @@
 // Package export writes a run's results as the files of other tools, for dashboards, notebooks and systems of
 // continuous integration that read those.
 //
-// It works from a results directory alone, so that the end of a run and `fastreplay report` give the same bytes, unless
-// the report judges the run anew. Names,
-// units and formulas are the other tool's; what our records do not hold is absent (AIPerf) or null (vLLM), never 0. It
-// measures nothing, and belongs to one goroutine at a time. Of the records it keeps a few numbers each in memory.
+// It works from a results directory alone. So the end of a run and `fastreplay report` give the same bytes, unless the
+// report judges the run anew. Names, units and formulas are the other tool's; what our records do not hold is absent
+// (AIPerf) or null (vLLM), never 0. It measures nothing, and belongs to one goroutine at a time. Of the records it
+// keeps a few numbers each in memory.
 //
 // The package is not an API: any release may change it.
 package export

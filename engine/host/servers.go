@@ -129,7 +129,7 @@ func (s *Servers) waits(all map[int]process) map[int]int64 {
 }
 
 // descends reports whether a process descends from a server. The client and its descendants do not, nor do those of an
-// ancestor of the client: if systemd holds a service's socket, that is all of the machine.
+// ancestor of the client. If systemd holds a service's socket, those would be all of the machine.
 func (s *Servers) descends(all map[int]process, pid int) bool {
 	for range len(all) { // while processes come and go, their parents may form a circle
 		if pid == s.client {

@@ -52,8 +52,8 @@ type Agents struct {
 	BegunThen int64 `json:"instant_was_the_begin"` // likewise the begin
 	// sub-agents whose requests have times of the whole job, not since its begin
 	OwnClock int64 `json:"requests_have_job_time"`
-	// what the times of sub-agents' requests are taken to count from: absolute, the begin of the job, or relative, that
-	// of the sub-agent; "" if the file does not nest sub-agents
+	// what the times of sub-agents' requests are taken to count from. absolute: the begin of the job. relative: that of
+	// the sub-agent. "" if the file does not nest sub-agents
 	Basis      string `json:"times_basis"`
 	BasisShown int64  `json:"times_basis_shown"` // sub-agents whose times fit that and not the other
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine/format"
 )
 
-// Tiers is what a cache of several tiers would have held of the prompts, such as a GPU's memory, the host's, and a
-// store that all instances share.
+// Tiers is what a cache of several tiers would have held of the prompts. Tiers are such as a GPU's memory, the host's,
+// and a store that all instances share.
 type Tiers struct {
 	BytesPerToken *int64       `json:"bytes_per_token"` // of --kv-bytes; null without
 	Policies      []TierPolicy `json:"policies"`        // one for each of --policy

@@ -16,8 +16,8 @@ type Action struct {
 	Ran *Command `json:"ran"`  // what became of it; null: the run was over before
 	// the command that was to succeed once it had taken effect; absent without one
 	Expect string `json:"expect,omitempty"`
-	// what expect did: passed; failed, until the time limit; early, it succeeded before, too, and proves nothing; or
-	// unfinished, when the run ended; absent without one
+	// what expect did. passed; failed: until the time limit; early: it succeeded before, too, and proves nothing;
+	// unfinished: the run ended before. Absent without expect
 	Check  string   `json:"check,omitempty"`
 	CheckS *float64 `json:"check_s,omitempty"` // when the check that passed began; absent if none did
 	Undo   *Command `json:"undo,omitempty"`    // what undid it at the end; absent without any
@@ -52,7 +52,7 @@ type ActionCost struct {
 	Requests    int64   `json:"requests"`            // sent from the proof on, or else from the action on
 	Failed      int64   `json:"failed"`              // that ended since then, and failed
 	FailedShare float64 `json:"failed_share_before"` // of the requests before
-	// how many requests from the action on failed or missed a bound of --goodput, beyond the share that did before;
+	// how many requests from the action on failed or missed a bound of --goodput, beyond the share that did before.
 	// null without such bounds, and if no request ended before or after
 	SLODebt *float64 `json:"slo_debt"`
 	// what caches had less than before of what an ideal one has; null if unknown

@@ -60,7 +60,7 @@ func (c Code) Traits() CodeTraits {
 	}[c]
 }
 
-// Shifts is +1 if a latency may in truth be longer than measured, -1 if it may be shorter, and 0 if the rule says
+// Shifts is +1 if a latency may in truth be longer than measured, and -1 if it may be shorter. It is 0 if the rule says
 // nothing of it. latency is its key, such as ttft.
 func (c Code) Shifts(latency string) int {
 	if c != EmptyFirst {

@@ -65,14 +65,14 @@ func (s *Summary) perJob(perS float64) *float64 {
 	return stats.Ratio(perS*s.Run.DurationS, float64(s.Jobs.Finished))
 }
 
-// Interactivity is how fast users get output. Percentiles are 1 / those of ntpot_ms, so that p90 is what nine of ten
-// requests had at least: tokens/s from a request's sending to its last token, the wait for the first one included.
-// Primers and warm-up requests do not count.
+// Interactivity is how fast users get output. Percentiles are 1 / those of ntpot_ms, so p90 is what nine of ten
+// requests had at least. It is in tokens/s from a request's sending to its last token, the wait for the first one
+// included. Primers and warm-up requests do not count.
 type Interactivity struct {
 	P75         float64     `json:"p75_tokens_per_s"` // 1 / p75 of ntpot_ms
 	P90         float64     `json:"p90_tokens_per_s"` // 1 / p90 of ntpot_ms
 	P75Interval *[2]float64 `json:"p75_interval"`     // of 95 %, from that of ntpot_ms; null if that has none
-	P90Interval *[2]float64 `json:"p90_interval"`     // likewise
+	P90Interval *[2]float64 `json:"p90_interval"`     // of 95 %, likewise from that of ntpot_ms
 	// who gets output: lanes, or the slots of a closed loop; else requests in flight, on average
 	Users float64 `json:"users"`
 	// throughput by users, each of whom waits for tools, too, if they are lanes; null if it is unknown

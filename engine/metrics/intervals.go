@@ -9,8 +9,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
-// Interval is how well the percentiles of a latency of the run are known: a 95 % interval of each, in ms, from its low
-// to its high end, or null if that cannot be said.
+// Interval is how well the percentiles of a latency of the run are known. It has a 95 % interval of each, in ms, from
+// its low to its high end, or null if that cannot be said.
 type Interval struct {
 	Metric string      `json:"metric"`  // ttft, tpot, e2e, drift, …; gaps (itl) and values in buckets have none
 	P50    *[2]float64 `json:"p50_ms"`  // of the median

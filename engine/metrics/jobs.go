@@ -49,7 +49,7 @@ type Job struct {
 	// as recorded, see above; null if its lane began at a snapshot, or the trace lacks the end of its last answer
 	RecordedS    *float64 `json:"recorded_s"`
 	WaitsS       float64  `json:"critical_waits_s"`  // on the critical path
-	PathRequests int64    `json:"critical_requests"` // likewise
+	PathRequests int64    `json:"critical_requests"` // requests on the critical path
 }
 
 // The states of jobs.

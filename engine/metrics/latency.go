@@ -243,14 +243,14 @@ type PartLatencies struct {
 // StepLatencies are those of the requests that were sent within a step of time.
 type StepLatencies struct {
 	DriftP99 *float64 `json:"drift_p99_us"` // of the step's requests that were sent, by nearest rank; null without any
-	TTFTP50  *float64 `json:"ttft_p50_ms"`  // of the step's ok requests, by nearest rank; null without any
-	TTFTP99  *float64 `json:"ttft_p99_ms"`  // likewise
-	TTFOP50  *float64 `json:"ttfo_p50_ms"`  // likewise
-	TTFOP99  *float64 `json:"ttfo_p99_ms"`  // likewise
-	TPOTP50  *float64 `json:"tpot_p50_ms"`  // likewise
-	TPOTP99  *float64 `json:"tpot_p99_ms"`  // likewise
-	E2EP50   *float64 `json:"e2e_p50_ms"`   // likewise
-	E2EP99   *float64 `json:"e2e_p99_ms"`   // likewise
+	TTFTP50  *float64 `json:"ttft_p50_ms"`  // of the step's ok requests: median, by nearest rank; null without any
+	TTFTP99  *float64 `json:"ttft_p99_ms"`  // of the step's ok requests: 99th percentile; null without any
+	TTFOP50  *float64 `json:"ttfo_p50_ms"`  // of the step's ok requests: median; null without any
+	TTFOP99  *float64 `json:"ttfo_p99_ms"`  // of the step's ok requests: 99th percentile; null without any
+	TPOTP50  *float64 `json:"tpot_p50_ms"`  // of the step's ok requests: median; null without any
+	TPOTP99  *float64 `json:"tpot_p99_ms"`  // of the step's ok requests: 99th percentile; null without any
+	E2EP50   *float64 `json:"e2e_p50_ms"`   // of the step's ok requests: median; null without any
+	E2EP99   *float64 `json:"e2e_p99_ms"`   // of the step's ok requests: 99th percentile; null without any
 }
 
 func firstToken(r *record.Record) (less, more int64) { return max(0, r.FirstSlackNS), 0 }

@@ -331,8 +331,8 @@ type Requests struct {
 	Sent    int64 `json:"sent" merge:"records"`    // a first byte left
 	OK      int64 `json:"ok" merge:"records"`      // the whole answer arrived
 	Failed  int64 `json:"failed" merge:"records"`  // every outcome but ok, without those of stopped
-	// did not fail: not sent or cut off, since the run ended before; or left out by --too-long drop, or since another
-	// request to which it goes back was refused, for its context was too long
+	// did not fail. It was not sent or cut off, since the run ended before, or left out by --too-long drop. Or it goes
+	// back to a request that was refused, for its context was too long
 	Stopped int64 `json:"stopped" merge:"records"`
 	// sent a second time on a fresh connection (--resend)
 	Resent int64 `json:"resent" merge:"records"`
@@ -382,8 +382,8 @@ type Tokens struct {
 	OverLongTokens int64 `json:"over_long_tokens" merge:"sum"`
 	// requests whose several tokens all came at one instant, so that they have no TPOT
 	AtOnce int64 `json:"at_once" merge:"sum,records"`
-	// requests whose first chunk had no text, where nothing shows that a token was in it, and text came later by more
-	// than 5 % of TTFT and 1 ms; or, if there are more chunks than tokens, came in less than half of a token's time
+	// requests whose first chunk had no text, if nothing shows that a token was in it. Text came later by more than 5 %
+	// of TTFT and 1 ms. Or, if there are more chunks than tokens, it came in less than half of a token's time
 	EmptyFirst int64 `json:"empty_first" merge:"sum,records"`
 	// requests that brought several choices; tokens and lengths are those of all
 	SeveralChoices int64 `json:"several_choices" merge:"sum,records"`
@@ -465,8 +465,8 @@ type Shortfall struct {
 	CacheOffTokens  int64 `json:"cache_off_tokens"` // the server reports that it caches nothing
 	// the server never reports cached tokens, or the answer had no usage
 	NotReportedTokens int64 `json:"not_reported_tokens"`
-	// none of these: another block size or capacity, evictions while a request waited in the queue, a router in
-	// between, or a fault of the server
+	// none of these. Causes are another block size or capacity, evictions while a request waited in the queue, a router
+	// in between, or a server's fault
 	UnexplainedTokens int64 `json:"unexplained_tokens"`
 }
 
@@ -478,7 +478,7 @@ type Connections struct {
 	NotReady   int64   `json:"not_ready" merge:"sum"`
 	MaxWaitMS  float64 `json:"max_wait_ms" merge:"records"` // the longest that a request waited for a connection
 	ClosedIdle int64   `json:"closed_idle" merge:"sum"`     // closed by the server between requests
-	// closed within a second after an answer that had announced to keep them, from which on requests there have
+	// closed within a second after an answer that had announced to keep them. From then on requests there have
 	// connections of their own; also before the barrier
 	ClosedEarly int64 `json:"closed_early" merge:"sum"`
 	// requests that failed since the client's machine had no descriptor, port or memory for a connection
@@ -611,8 +611,8 @@ type Cap struct {
 // hold all of them.
 type BuildAhead struct {
 	WindowBytes int64 `json:"window_bytes" merge:"sum"` // room for the bytes of requests at a time
-	// the shortest time between the end of a request's building and when it could leave: at its planned time, or when a
-	// cap or the previous turn released it; null if all were built before the start
+	// the shortest time between the end of a request's building and when it could leave. It could leave at its planned
+	// time, or when a cap or the previous turn released it. null if all were built before the start
 	LeastLeadMS *float64 `json:"least_lead_ms" merge:"min"`
 	// requests that could leave before they were built: those of a lead below 0
 	Late int64 `json:"late" merge:"sum"`

@@ -11,16 +11,16 @@ import (
 )
 
 // Trend is a quantity that went one way over the run, so that percentiles depend on how long the run is. It is told
-// from the 20 parts of equally many requests in the order of sending: from their medians, or their means if it is
-// requests in flight. Of quantities that only chance moves, 1 in 1,000 has a trend.
+// from the 20 parts of equally many requests in the order of sending. Their medians tell it, or for requests in flight
+// their means. Of quantities that only chance moves, 1 in 1,000 has a trend.
 type Trend struct {
 	Quantity string  `json:"quantity"` // ttft, tpot or e2e: the median in ms; or in_flight: the mean of requests
 	First    float64 `json:"first"`    // in the first quarter of the requests, or before a step
 	Last     float64 `json:"last"`     // in the last quarter of the requests, or behind a step
 	// about when it stepped from one level to another and stayed, in s from the start; absent if it went gradually
 	StepS float64 `json:"step_s,omitempty"`
-	// what else changed by over 10 % from the first quarter to the last, as a share: requests_per_s as planned, or
-	// prompt_tokens or output_tokens of a request; empty if the load was steady
+	// what else changed by over 10 % from the first quarter to the last, as a share. It is requests_per_s as planned,
+	// or prompt_tokens or output_tokens of a request. Empty if the load was steady
 	Load map[string]float64 `json:"load"`
 	// of in_flight: the load was steady, and TTFT or E2E rose, so that requests were not only filling up; else absent
 	Overload bool `json:"overload,omitempty"`

@@ -152,8 +152,8 @@ func OnceEach(all []Unsafe) []Unsafe {
 	return out
 }
 
-// LateReadGap is a gap between token chunks that a late read may have changed, in ns: as measured, and as it is if
-// what was found together had come evenly.
+// LateReadGap is a gap between token chunks that a late read may have changed, in ns. It is as measured, and as if what
+// was found together had come evenly.
 type LateReadGap struct{ NS, LikelyNS int64 }
 
 // What lateness of the client may change before a percentile counts as unsafe, and a load as another one. Two runs of
@@ -179,7 +179,7 @@ type Lateness struct {
 	Behind int64 `json:"behind" merge:"records"`
 	// of a closed loop: the share of its slots' time from the end of a request until the next one left; null otherwise
 	SlotsLostShare *float64 `json:"slots_lost_share" merge:"records"`
-	// percentiles that differ by more than 5 % (and 1 ms; of TPOT 0.1 ms), if they are counted from the planned
+	// percentiles that differ by more than 5 % (and 1 ms; of TPOT 0.1 ms). They do if counted from the planned
 	// instants, or if nobody had waited behind late requests
 	Sending []Unsafe `json:"sending" merge:"records"`
 	// percentiles that late reads may have moved by more than 5 % (and 1 ms; of TPOT and ITL 0.1 ms)

@@ -30,8 +30,8 @@ type Step struct {
 }
 
 // Window is the part of a run that a summary is of. Requests count by their planned times. Throughput and requests in
-// flight are those of all requests, so that windows add up to the run: an ok request counts where it ended, its
-// prompt tokens where the first token came, and its completion tokens where they came, if they came evenly.
+// flight are those of all requests, so that windows add up to the run. An ok request counts where it ended, and its
+// prompt tokens where the first token came. Its completion tokens count where they came, if they came evenly.
 type Window struct {
 	FromS float64 `json:"from_s"` // begin, since the start of the run
 	ToS   float64 `json:"to_s"`   // end, which is no part of it unless the run ends there
@@ -75,9 +75,8 @@ func (w *Window) Bounds() (fromNS, toNS int64) {
 	return fromNS, toNS
 }
 
-// FindSteady finds the most steps of a run of runS seconds, one behind the other, in which the requests in flight
-// stay within band of their median. Of equally many it takes the first. Fewer than a tenth of the run may be chance,
-// so they are none.
+// FindSteady finds the longest row of steps of a run of runS seconds in which the requests in flight stay within band
+// of their median. Of equally many it takes the first. Fewer than a tenth of the run may be chance, so they are none.
 func FindSteady(steps []Step, runS, band float64) (best *Window, err error) {
 	longest := (len(steps) - 1) / 10
 	for i := range steps {

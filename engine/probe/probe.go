@@ -147,9 +147,9 @@ func (b *Prober) count(
 	return d, err
 }
 
-// complete has a prompt completed by so many tokens at one address. What extra inputs make of a request that is not
-// streamed, or is shorter than the run's, may be refused although the run's requests are not: stream_options,
-// thinking.budget_tokens.
+// complete has a prompt completed by so many tokens at one address. A probe is not streamed, or is shorter than the
+// run's requests. So extra inputs such as stream_options or thinking.budget_tokens may make servers refuse it, although
+// they take the run's requests.
 func (b *Prober) complete(
 	ctx context.Context, at server, text []byte, salt string, output int,
 ) (d api.Delta, err error) {

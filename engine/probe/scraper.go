@@ -331,7 +331,7 @@ func (s *Scraper) Start(clock sched.Clock, sink ScrapeSink) {
 	}
 }
 
-// Look takes the first samples of a target of b that is about to take part: what its counters grow by from then on is
+// Look takes the first samples of a target of b that is about to take part. What its counters grow by from then on is
 // ours. It reports whether all its pages can be read. When the target takes part, join begins to sample it, and calls
 // joined for each page before its first sample. Call both between Start and Stop, from one goroutine.
 func (s *Scraper) Look(b *Prober, t *workload.Target) (join func(joined func(target string)), all bool) {

@@ -146,7 +146,7 @@ func (x *exchange) release() {
 	x.lose(x.lost)
 }
 
-// tap is a body of which each piece is also taken. Behind its end it is not read again: a server of net/http has closed
+// tap is a body of which each piece is also taken. Behind its end it is not read again. A server of net/http has closed
 // the body of a request by then, which a transport would take for a failure.
 type tap struct {
 	io.ReadCloser
@@ -270,7 +270,7 @@ func (x *exchange) logTo(log *json.Encoder, backends map[string]api.Backend, uni
 	return log.Encode(line)
 }
 
-// most is how many tokens the request asks for at most, 1 if it does not say: all that a copy of a request tells of its
+// most is how many tokens the request asks for at most, 1 if it does not say. A copy of a request tells no more of its
 // answer.
 func (x *exchange) most() int {
 	for _, key := range []string{"max_tokens", "max_completion_tokens", "max_output_tokens",

@@ -25,7 +25,7 @@ type disk interface {
 	Name() string
 }
 
-// file is a trace that is being written. At any moment it is whole: what is appended is a frame of its own, and what
+// file is a trace that is being written. At any moment it is whole. What is appended is a frame of its own, and what
 // could not be written to its end is cut off again.
 type file struct {
 	f       disk

@@ -26,8 +26,8 @@ const (
 	headerPatience = time.Minute
 	// idlePatience is how long a client may keep a connection without a request.
 	idlePatience = time.Hour
-	// upstreamIdle is how long a connection to a server is kept: less than the 5 s after which uvicorn, in which vLLM
-	// and SGLang run, closes it. A request that meets the closing would fail.
+	// upstreamIdle is how long a connection to a server is kept. It is less than the 5 s after which uvicorn, in which
+	// vLLM and SGLang run, closes it. A request that meets the closing would fail.
 	upstreamIdle = 4 * time.Second
 	// copyBytes is how much passes at once.
 	copyBytes = 32 << 10

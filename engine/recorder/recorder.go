@@ -1,7 +1,7 @@
 // Package recorder records the traffic of LLM servers as traces that can be handed out.
 //
-// It owns a reverse proxy, the copies that it takes of what passes, the memory that they may have, and files that are
-// whole at any moment. It does not own what becomes of a logged request, which is keyed, nor the format.
+// It owns a reverse proxy, the copies that it takes of what passes, and the memory that they may have. It also owns
+// files that are whole at any moment. It does not own what becomes of a logged request, which is keyed, nor the format.
 //
 // Requests pass on the goroutines of net/http. Their copies go to one goroutine, which turns them into rows and writes
 // them twice a second. What passes never waits for it: a copy that finds no room is dropped, and counted.
@@ -42,8 +42,8 @@ const (
 	batchBytes = 1 << 20
 	// maxWaiting bounds the requests that wait for their turn, whatever their size.
 	maxWaiting = 1 << 16
-	// endPatience is how long the recorder waits at its end for answers that still come, and cutPatience for those that
-	// it cuts then to be counted.
+	// endPatience is how long the recorder waits at its end for answers that still come. It then cuts the others, and
+	// cutPatience is how long it waits until they are counted.
 	endPatience = time.Minute
 	cutPatience = time.Second
 )

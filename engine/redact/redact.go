@@ -86,7 +86,7 @@ func decoded(code string) string {
 	return string(text)
 }
 
-// codes returns what a base64 code has of a text, wherever the text stands in what was encoded: such as a user's name
+// codes returns what a base64 code has of a text, wherever the text stands in what was encoded. A user's name may stand
 // before a key. Characters that other bytes decide in part are left out, but for the end of a code of the text alone.
 func codes(text string) (all []string) {
 	for before := range 3 {

@@ -90,8 +90,9 @@ type Observer interface {
 	Built(*Running)
 	// Begun is called when the first request is about to leave; it returns what is called after the last one has ended.
 	Begun(*Running) (end func())
-	// Record and Tick are called by one goroutine: with each record once it is complete, which is valid until Record
-	// returns, and about once a second. The last Tick comes after the end of a run that nobody stopped.
+	// Record and Tick are called by one goroutine. Record is called with each record once it is complete, which is
+	// valid until Record returns. Tick is called about once a second. The last Tick comes after the end of a run that
+	// nobody stopped.
 	Record(*record.Record)
 	Tick(r *Running, ended bool)
 }

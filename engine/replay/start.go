@@ -132,8 +132,8 @@ func (r *runner) awaitStart(ctx context.Context, group *shard.Group) (err error)
 	return ctx.Err()
 }
 
-// writeShard writes what a shard leaves behind for the merge, as far as it is known: before the start, when the start
-// is known, and after the run. With a ring the digests are known at last.
+// writeShard writes what a shard leaves behind for the merge, as far as it is known. It is called before the start,
+// when the start is known, and after the run. With a ring the digests are known at last.
 func (r *runner) writeShard() error {
 	if r.load.Shard == nil {
 		return nil

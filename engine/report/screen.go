@@ -331,7 +331,8 @@ func title(s *metrics.Summary) []string {
 	}
 }
 
-// paceOf is how a run's times differ from those of its trace: " ×2, load ×3", ", closed loop of 8", or ", 8 lanes ×2".
+// paceOf says how a run's times differ from those of its trace. Examples are " ×2, load ×3", ", closed loop of 8" and
+// ", 8 lanes ×2".
 func paceOf(s *metrics.Summary) string {
 	pace := ""
 	if s.Run.Pace != "" && s.Run.Pace != metrics.TraceTime {
@@ -816,7 +817,7 @@ func tailOf(parts []metrics.Part) (highest tail) {
 const byChance = 0.01
 
 // standOut returns at most three parts, the worst first. They failed more than twice as often as all do, and more often
-// than by chance, or their tail is above twice the median of tails, which are sorted.
+// than by chance. Or their tail is above twice the median of tails, which are sorted.
 func standOut(parts []metrics.Part, tail tail, tails []float64) []metrics.Part {
 	share := func(failed, requests int64) float64 {
 		return float64(failed) / float64(max(1, requests))
@@ -1127,8 +1128,8 @@ func known(print func(float64) string, v *float64, what string) string {
 	return print(*v) + " " + what
 }
 
-// ttftOf prints how long the requests of a part waited for their first token, with the mark of too few values; "" where
-// it is unknown.
+// ttftOf prints how long the requests of a part waited for their first token, with the mark of too few values. It is ""
+// if that is unknown.
 func ttftOf(part metrics.Part) string {
 	if part.TTFTMS == nil {
 		return ""

@@ -128,8 +128,8 @@ func families() []family {
 			{GenerationTokens, "dynamo_frontend_output_sequence_tokens_sum"},
 			{Requests, "dynamo_frontend_requests_total"},
 		}),
-		// DCGM's exporter, usually on port 9400: etc/default-counters.csv of NVIDIA/dcgm-exporter. A GPU that is cut
-		// into instances (MIG), or that pods share, has a line for each, with the same UUID and the power of the whole.
+		// DCGM's exporter, usually on port 9400: etc/default-counters.csv of NVIDIA/dcgm-exporter. If a GPU is cut into
+		// instances (MIG), or pods share it, it has a line for each, with the same UUID and the whole power.
 		[]family{
 			{engine: "dcgm", of: GPUPower, name: "DCGM_FI_DEV_POWER_USAGE", by: "UUID"},
 		},

@@ -93,7 +93,7 @@ type Reader struct {
 	sinceS   float64  // that of the page before
 }
 
-// runningAdapters is vLLM's name of a series for each set of LoRA adapters that ever ran together, whose value is when
+// runningAdapters is vLLM's name of a series for each set of LoRA adapters that ever ran together. Its value is when
 // they last did, Unix time (vllm/v1/metrics/loggers.py).
 const runningAdapters = "vllm:lora_requests_info"
 

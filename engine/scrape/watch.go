@@ -21,7 +21,7 @@ type Watch struct {
 type Event struct {
 	AtS    float64 `json:"at_s"`   // when it was seen, since the start
 	Target string  `json:"target"` // URL, or the page of --scrape-url
-	// restarted, silent (it did not answer any more) or answered (it did again); of a target wanted (it is named, and
+	// restarted, silent (it did not answer any more) or answered (it did again). Of a target: wanted (it is named, and
 	// accepts no connection yet), joined or left
 	What   string `json:"what"`
 	Wanted int    `json:"wanted,omitempty"` // of targets alone: how many were named then

@@ -55,8 +55,8 @@ func (p *Prepared) ofShard(n int) int64 {
 	return int64(n)
 }
 
-// Workload is what was measured: all of the work but what prepared it, and the requests that were left out during the
-// run, in ascending order.
+// Workload is what was measured: all of the work but what prepared it. It also returns the requests that were left out
+// during the run, in ascending order.
 func (p *Prepared) Workload(out []int32) metrics.Workload {
 	first := 0
 	if d := p.Plan.Dependencies; d != nil {

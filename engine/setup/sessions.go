@@ -35,7 +35,7 @@ type Sessions struct {
 	History      string      // answers in later turns: HistoryRecorded or HistoryLive
 	Idle         IdleCap
 	ForceAnswers bool // servers are told which tokens to answer: those that later prompts have
-	// Of lanes: where they begin in their first jobs (nil = with the first request), and whether they take jobs again,
+	// Of lanes: where they begin in their first jobs (nil = with the first request). And whether they take jobs again,
 	// each time behind a new marker.
 	Snapshot *workload.Snapshot
 	Recycle  bool

@@ -167,9 +167,9 @@ func (p *Prepared) plan(context.Context) error {
 	return nil
 }
 
-// goOn returns the trace with passes of it behind it, each with content of its own, as many as --until may take before
-// --duration is over. Without a duration nothing but the trace bounds a run, so there are none. Lanes that take jobs
-// again (--recycle) go on by themselves.
+// goOn returns the trace with passes of it behind it, each with content of its own. There are as many as --until may
+// take before --duration is over. Without a duration nothing but the trace bounds a run, so there are none. Lanes that
+// take jobs again (--recycle) go on by themselves.
 func (p *Prepared) goOn(t *trace.Trace) (*trace.Trace, error) {
 	o := p.o
 	switch {

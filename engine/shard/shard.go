@@ -3,10 +3,10 @@
 // It owns how a process learns which part (sched.Part) it is, how the parts agree on a start, and how far their clocks
 // are apart. It does not know requests, results or sockets to servers.
 //
-// Who knows the secret of a barrier is trusted, and nobody else is heard: shards prove it to each other by TLS before
-// they say anything. It stands in the barrier's directory, for its owner alone, or in FASTREPLAY_SHARD_SECRET. Who can
-// write to that directory is trusted, too. What a shard says is bounded in size and time even so; of flags it says
-// keyed digests. Without a secret an address must be loopback, where every user of the machine is trusted.
+// Whoever knows the secret of a barrier is trusted, and nobody else is heard. Shards prove it to each other by TLS
+// before they say anything. It stands in the barrier's directory, for its owner alone, or in FASTREPLAY_SHARD_SECRET.
+// Who can write to that directory is trusted, too. What a shard says is bounded in size and time even so; of flags it
+// says keyed digests. Without a secret an address must be loopback, where every user of the machine is trusted.
 //
 // The package is not an API: any release may change it.
 package shard

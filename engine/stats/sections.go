@@ -161,8 +161,8 @@ func (s *Sections) Effective() float64 {
 	return float64(len(s.sorted)) / worst
 }
 
-// Intervals returns a 95 % interval for each quantile of perMille, which rise. There is none where all values may be on
-// one side of the quantile, as few as they are by what they depend on each other.
+// Intervals returns a 95 % interval for each quantile of perMille, which rise. There is none if all values may be on
+// one side of the quantile. Values that depend on each other count as fewer.
 //
 // How much the parts' shares of values below a quantile vary tells the variance of the whole share. The interval is
 // from order statistics: it has the quantiles that the share may stand for (Woodruff, JASA 1952). It holds those of all

@@ -59,8 +59,8 @@ type Machine struct {
 type LocalServers struct {
 	// that listen there, as "pid 4711, vllm"; several with "; " between them
 	Processes string `json:"processes" merge:"first"`
-	// time for which they and their descendants were ready and had no core, of all threads that were there at the end:
-	// so long at least; null if unknown
+	// time for which they and their descendants were ready and had no core. It is of the threads that were there at the
+	// end: so long at least. null if unknown
 	WaitedS *float64 `json:"waited_s" merge:"max"`
 	// addresses where the process could not be read, and processes that ended during the run
 	Unknown string `json:"unknown" merge:"first"`
@@ -144,8 +144,8 @@ func DescribeCounted(values []Counted, unit float64) *Percentiles {
 const surely = 0.99
 
 // EnoughSamples reports whether a percentile of n independent values says something of what they were drawn from. With
-// a certainty of 99 %, at least two of them must lie above the true quantile (0 to 1), so that no single value decides.
-// How many do is binomial, so p50 needs 11, p90 64, p99 662 and p999 6,636.
+// a certainty of 99 %, at least two of them must lie above the true quantile (0 to 1). So no single value decides. How
+// many do is binomial, so p50 needs 11, p90 64, p99 662 and p999 6,636.
 func EnoughSamples(n int64, quantile float64) bool {
 	return n >= 2 && quantile < 1 && AtMost(1, n, 1-max(0, quantile)) <= 1-surely
 }

@@ -27,8 +27,8 @@ const (
 	// shortTolerance is the share of input tokens that rows shorter than the
 	// template may add.
 	shortTolerance = 0.01
-	// longTolerance is the share of completion tokens that may be more than were asked for, beside one of each answer:
-	// some servers count its end, too.
+	// longTolerance is the share of completion tokens that may be more than were asked for, beside one of each answer.
+	// Some servers count its end, too.
 	longTolerance = 0.01
 )
 

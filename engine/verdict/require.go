@@ -218,7 +218,7 @@ func parseLimit(text, unit string) (limit float64, err error) {
 }
 
 // Objectives compares s with what the user wants of it: Limits.Require and Limits.MaxErrorRate. A number that the run
-// does not have meets nothing, and a percentile of too few values decides nothing; unsafe are percentiles that the
+// does not have meets nothing, and a percentile of too few values decides nothing. unsafe are percentiles that the
 // client may have moved.
 func Objectives(s *metrics.Summary, unsafe []metrics.Unsafe) []metrics.Objective {
 	out := []metrics.Objective{}
@@ -321,8 +321,8 @@ func objective(s *metrics.Summary, unsafe []metrics.Unsafe, text, name, op strin
 	return o
 }
 
-// doubt makes an objective undecided if its number may in truth be more, or less, than was measured, and that can
-// change whether it is met. A longer latency makes goodput less. atMost: its limit is the most that name may be.
+// doubt makes an objective undecided if its number may in truth be another than was measured, and that can change
+// whether it is met. A longer latency makes goodput less. atMost: its limit is the most that name may be.
 func doubt(o *metrics.Objective, s *metrics.Summary, name string, atMost bool) {
 	reason := emptyFirst(s)
 	if reason == nil || o.Value == nil || o.Needed > 0 {

@@ -7,7 +7,7 @@ import (
 )
 
 // Accepted is a connection that a server has accepted, whose reads the kernel stamps. It knows when the first byte came
-// after the server had last written, which is when a request came that was not sent before the answer to the one
+// after the server had last written. That is when a request came, if it was not sent before the answer to the one
 // before. No delay of the server's own is in that. Reads belong to one goroutine at a time.
 type Accepted struct {
 	*net.TCPConn

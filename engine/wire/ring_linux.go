@@ -15,7 +15,7 @@ import (
 )
 
 // Ring sees the heads of all segments that come from given ports, with the kernel's instant of each (packet(7),
-// TPACKET_V2). The stamp of a read is that of the last segment which the kernel has joined to others: if the read is
+// TPACKET_V2). The stamp of a read is that of the last segment which the kernel has joined to others. If the read is
 // late, only a ring knows when the others came. It needs CAP_NET_RAW. Any goroutine may call its methods.
 //
 // TPACKET_V3 would pass frames in blocks, a millisecond after they came at the earliest. A frame of version 2 can be

@@ -34,9 +34,9 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// Socket is one TCP connection, plain or TLS, on which writes never block: Send writes what the kernel takes at once
-// and keeps the rest for Flush. Read blocks. A lock guards the descriptor, Go's or ours. So if the descriptor is
-// closed and its number used again, the new connection never gets bytes of this one.
+// Socket is one TCP connection, plain or TLS, on which writes never block. Send writes what the kernel takes at once
+// and keeps the rest for Flush. Read blocks. A lock guards the descriptor, Go's or ours. So if the descriptor is closed
+// and its number used again, the new connection never gets bytes of this one.
 type Socket struct {
 	tcp   tcpConn
 	raw   syscall.RawConn
@@ -236,7 +236,7 @@ func (s *Socket) Encrypt(dst []byte, request gather.List) ([]byte, error) {
 }
 
 // EncryptedSize is the most bytes that TLS makes of size bytes in so many pieces. Each record is of one piece and at
-// most 16 kB, and has at most 5 bytes before and 256 behind it (RFC 8446, section 5.2).
+// most 16 kB. It has at most 5 bytes before and 256 behind it (RFC 8446, section 5.2).
 func EncryptedSize(size int64, pieces int) int64 { return size + (size>>14+int64(pieces))*(5+256) }
 
 // setEncrypting switches on or off that TLS's output is appended to encrypted. It returns what was appended until now.

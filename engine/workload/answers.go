@@ -164,7 +164,7 @@ func (a *Answers) Token(of *prompt.Answer, k int) int {
 const uniqueBlock = 0x9e3779b97f4a7c15
 
 // cacheBlocks are the blocks of a text as caches know them. The tokens behind the ids of the last turn of a
-// conversation have ids of their own, since earlier prompts and answers may reach into them.
+// conversation have ids of their own. Earlier prompts and answers may reach into them.
 func (w *Work) cacheBlocks(s prompt.Spec) []uint64 {
 	named := len(s.Blocks) * s.BlockTokens
 	if w.Answers == nil || s.BlockTokens <= 0 || named >= s.Tokens {

@@ -34,7 +34,7 @@ const (
 
 // sharing is where the pieces of requests lie: first all blocks, then what each request has of its own, then the
 // segments, for another process. A request begins with a piece of its own, up to and including the first token of its
-// prompt: only that token's bytes depend on standing first. Its blocks follow, neighbours in memory as one piece, and
+// prompt. Only that token's bytes depend on standing first. Its blocks follow, neighbours in memory as one piece, and
 // its end, which is its own.
 type sharing struct {
 	segments []gather.Segment
@@ -206,8 +206,8 @@ func (x *blockIndex) number(id uint64) int32 {
 }
 
 // place puts blocks into memory, in order of first appearance, and each behind the block that it followed last if that
-// is not taken. So the turns of a conversation lie together, even if those of others lie between them in time, and a
-// last block that is not full does not part them. It returns the places by the blocks' numbers.
+// is not taken. So the turns of a conversation lie together, even if those of others lie between them in time. A last
+// block that is not full does not part them. It returns the places by the blocks' numbers.
 func (x *blockIndex) place(source prompt.Source) (s *sharing, places []int32) {
 	places = slices.Repeat([]int32{noBlock}, len(x.ids))
 	s = &sharing{starts: []int64{0}}

@@ -219,8 +219,8 @@ func (w *Work) recordLengths(r *record.Record, i int, backend api.Backend) {
 	}
 }
 
-// idDigits, a 1 with nine zeros, has more digits than any row of a run; the ids of one run are equally long, so that
-// requests are.
+// idDigits, a 1 with nine zeros, has more digits than any row of a run. The ids of one run are equally long, so
+// requests are, too.
 const idDigits = 1_000_000_000
 
 // RequestIDs are the ids of n requests from the first on, without anything between them.

@@ -187,8 +187,8 @@ func (f Fault) Blocking() bool {
 // maxCounted bounds the faults that are counted; a client may ask for any.
 const maxCounted = 1 << 12
 
-// Shares decides which requests have a fault that only a share of them has: by counting, so that of any n in a row
-// share × n have it, give or take one.
+// Shares decides which requests have a fault that only a share of them has. It counts: of any n in a row share × n have
+// it, give or take one.
 type Shares struct {
 	mu   sync.Mutex
 	seen map[Fault]float64 // requests so far that risked it

@@ -14,7 +14,7 @@ import (
 // Where the trace says how many tokens were kept, that many are. Else all of the prompt before are, as far as they fit,
 // if the prompt is at least as long as that one. If it is shorter, the conversation was rewritten: compacted, cut, or
 // its reasoning left out. Then it keeps the tokens that the recorded server found in its cache. Those are no measure of
-// what a longer prompt keeps. A server's cache may forget, and a prompt is not rewritten for that: TraceLab's own
+// what a longer prompt keeps. A server's cache may forget, and a prompt is not rewritten for that. TraceLab's own
 // analysis does not count a smaller cached prefix as compaction either (https://github.com/uw-syfi/TraceLab,
 // artifacts/session/session_token_steps).
 //

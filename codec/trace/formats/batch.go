@@ -154,7 +154,7 @@ func (b *Batch) setWhole(r *row, text []byte) {
 }
 
 // setCounts notes the numbers of tokens of a request of which no more is known. They are of its prompt and its answer,
-// and of what the server had cached of the prompt, under a key that need not be there. Head is that of [agents.Growth].
+// and of what the server had cached of the prompt. The last key need not be there. Head is that of [agents.Growth].
 func (b *Batch) setCounts(r *row, o object, cachedKey, head string) {
 	b.setNeeded(r, o, rows.InputField, rows.OutputField)
 	cached := int32(o.Count(cachedKey, rows.MaxTokens))

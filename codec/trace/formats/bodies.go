@@ -99,7 +99,7 @@ func notBatched(first, r *Request) string {
 	return notMerged(first, r)
 }
 
-// rawPayload is the format of files of request bodies, one a line, which are sent unchanged:
+// rawPayload is the format of files of request bodies, one a line, which are sent unchanged.
 //
 //	{"model":"m","messages":[…],"max_tokens":20}
 //

@@ -238,8 +238,7 @@ func (h Head) Line() []byte {
 	return line
 }
 
-// resolution is the largest of 1 s, 1 ms, 1 µs and 1 ns that divides an instant and the resolution so far, of which 0
-// is none.
+// resolution is the largest of 1 s, 1 ms, 1 µs and 1 ns that divides an instant and the resolution before (0: none).
 func resolution(so, instantNS int64) int64 {
 	if so == 0 {
 		so = 1_000_000_000

@@ -57,7 +57,7 @@ type Importer struct {
 	Read      func(b *Batch, text []byte) // makes the rows of an object
 	End       func(b *Batch)              // makes rows after the last object of a file; nil = it has none
 	Documents bool                        // a file may be one such object over many lines, or several
-	// key of the list of objects in a file that is one JSON document; "" = a file has an object a line, or is a list
+	// key of the list of objects in a file that is one JSON document. "": a file has an object a line, or is a list
 	ListKey string
 }
 

@@ -44,19 +44,19 @@ func logOf(
 }
 
 // openAILog is the format of logs of requests with their responses, as proxies and clients of OpenAI's and Anthropic's
-// APIs write them:
+// APIs write them.
 //
 //	{"request":{"model":"m","messages":[…]},"response":{"choices":[…],"usage":{…}},"timestamp":"2026-11-27T09:00:00Z",
 //	 "first_token_time":…,"end_time":…,"session_id":"a","status":200,"owner":{"tenant":"b"}}
 //
-// A response is a body, a string with one, or what a stream consisted of: its text or the list of its chunks. There is
-// no standard for what stands beside: the names are those of setTimes and sessionOf.
+// A response is a body, a string with one, or a stream: its text or the list of its chunks. There is no standard for
+// what stands beside: the names are those of setTimes and sessionOf.
 func openAILog() *Format {
 	return logOf("openai_log", "request", "response", hasKeys("request", "response"), nil)
 }
 
-// liteLLM is the format of LiteLLM's standard logging payload, as its callbacks write it to files and object stores,
-// and of the rows of its LiteLLM_SpendLogs:
+// liteLLM is the format of LiteLLM's standard logging payload, as its callbacks write it to files and object stores. It
+// is also that of the rows of LiteLLM_SpendLogs.
 //
 //	{"id":"…","call_type":"acompletion","status":"success","startTime":1732700000.1,"completionStartTime":…,
 //	 "endTime":…,"messages":[…],"response":{"choices":[…],"usage":{…}},"prompt_tokens":9,"completion_tokens":3,…}

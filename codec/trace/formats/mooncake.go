@@ -10,7 +10,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
 
-// mooncake is the format of the Mooncake traces (FAST'25), and what other tools have added to it:
+// mooncake is the format of the Mooncake traces (FAST'25), and what other tools have added to it.
 //
 //	{"timestamp":27482,"input_length":6955,"output_length":52,"hash_ids":[46,47,…]}
 //	{"text_input":"What is the capital of France?","output_length":20}

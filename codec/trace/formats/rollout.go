@@ -7,7 +7,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
 
-// rollout is the format of the rollouts of reinforcement learning, a line a stream:
+// rollout is the format of the rollouts of reinforcement learning, a line a stream.
 //
 //	{"global_prefix_len":800}
 //	{"group":"task-1","stream":0,"prompt_len":1400,"out_lens":[120,80,60],"obs_lens":[300,40]}
