@@ -157,7 +157,7 @@ func (l *Lint) Notes() []string {
 	add(l.MissingIDs, "%d row%s repaired: fewer hash ids than blocks, the missing blocks are unique to the row")
 	add(l.SurplusIDs, "%d row%s repaired: more hash ids than blocks, the surplus is ignored")
 	add(l.NoOutput, "%d row%s repaired: output_length 0, replayed as 1")
-	if len(l.Models) > 0 {
+	if len(l.Models) > 1 { // a single one tells nothing apart
 		notes = append(notes, fmt.Sprintf("rows name models (%s), and no request asks for them; --fields model=%s "+
 			"does, and results tell them apart", shown(l.Models), l.ModelKey))
 	}

@@ -42,6 +42,7 @@ func dated(n int) []record.Record {
 		case 2:
 			r.Phase = record.Warmup
 		case 1:
+			r.PrefillInstance = "pod-0"
 			r.GatewayNS, r.UpstreamNS, r.Instance, r.FinishReason = 5, -7, "pod-1", "日本\xff\x00語"
 		}
 	}
@@ -90,7 +91,7 @@ func compareParquet(t *testing.T, data []byte, lines []object, groups int) {
 	if f.groups != groups || len(f.rows) != len(lines) {
 		t.Fatalf("%d groups, %d rows, want %d, %d", f.groups, len(f.rows), groups, len(lines))
 	}
-	r := record.Record{SessionName: "a", JobName: "a", WaitsFor: "1", Type: "a", Instance: "a", History: "a", Phase: record.Primer, Choices: 2,
+	r := record.Record{SessionName: "a", JobName: "a", WaitsFor: "1", Type: "a", Instance: "a", PrefillInstance: "a", History: "a", Phase: record.Primer, Choices: 2,
 		Tenant: "a", Model: "a", Class: "a", Priority: "1"}
 	var all object
 	must.Do(t, json.Unmarshal(r.AppendJSON(nil), &all))

@@ -225,6 +225,9 @@ func (w *Waiter) Wait(deadlineNS int64) bool {
 	return !w.stop.v
 }
 
+// Sleep and then Wait are one wait here: nothing happens between them.
+func (w *Waiter) Sleep(int64) bool { return !w.stop.v }
+
 func (*Waiter) Spin() time.Duration { return 0 }
 
 // Place and PlaceReader have no threads to place.
