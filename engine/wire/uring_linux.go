@@ -23,7 +23,9 @@ const (
 	opRecvMsg     = 10
 	offSQEs       = 0x10000000
 	enterGetsRest = 1 // IORING_ENTER_GETEVENTS
-	featOneMap    = 1 // IORING_FEAT_SINGLE_MMAP
+	// featsNeeded are IORING_FEAT_SINGLE_MMAP and IORING_FEAT_NATIVE_WORKERS. Kernels without the latter, before 5.12,
+	// may refuse a read that asks for control messages (5.4 to 5.9: EINVAL; net/socket.c, __sys_recvmsg_sock).
+	featsNeeded = 1<<0 | 1<<9
 )
 
 // uringCall is struct io_uring_sqe.
@@ -69,7 +71,8 @@ func newUring() *uring {
 	u.queues, err = unix.Mmap(u.fd, 0, size, access, populated)
 	u.sqes, failed = unix.Mmap(u.fd, offSQEs, int(unsafe.Sizeof(*u.calls)), access, populated)
 	_, _, errno = syscall.RawSyscall6(unix.SYS_IO_URING_ENTER, made, 0, 0, 0, 0, 0) // it may be forbidden by itself
-	if errors.Join(err, failed) != nil || errno != 0 || p.features&featOneMap == 0 || p.results != 2*MostInBatch {
+	known := p.features&featsNeeded == featsNeeded && p.results == 2*MostInBatch
+	if errors.Join(err, failed) != nil || errno != 0 || !known {
 		u.close()
 		return nil
 	}
