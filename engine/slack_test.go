@@ -118,4 +118,8 @@ func TestNoteFull(t *testing.T) {
 			t.Errorf("%s: the next answer begins with %d ns", c.what, k.response.waitedNS)
 		}
 	}
+	k := &conn{readLag: &readLag{takenNS: 390e6}}
+	k.noteFull(5e6, 400e6, full)
+	k.noteFull(395e6, 401e6, few)
+	expect.Equal(t, k.response.waitedNS, 395e6, "more came after the read, while others of its batch were looked at")
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"math"
 	"sync"
 	"time"
@@ -183,10 +184,7 @@ func (c *conn) noteSlack(atNS, nowNS int64, left int) {
 		c.response.slackNS = max(0, atNS-max(c.drainedNS, c.readLag.settledNS, c.startedNS.Load()))
 	}
 	if c.readLag.lastNS = nowNS; left == 0 {
-		c.drainedNS = nowNS
-		if taken := c.readLag.takenNS; taken != 0 {
-			c.drainedNS = taken
-		}
+		c.drainedNS = cmp.Or(c.readLag.takenNS, nowNS)
 	}
 }
 
@@ -222,7 +220,7 @@ func (c *conn) noteFull(atNS, nowNS int64, found int) {
 	case f.waitNS > 0:
 		f.waitNS = nowNS - atNS
 	case found >= leastWindow && nowNS-atNS > lateRead:
-		f.roomNS = nowNS
+		f.roomNS = cmp.Or(c.readLag.takenNS, nowNS)
 		f.waitNS = nowNS - atNS
 	}
 }
