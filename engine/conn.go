@@ -556,7 +556,7 @@ func (c *conn) cancel(i int32, why cancelReason) {
 }
 
 // isOverdue reports whether the server is the cause if request i is over a limit. It is if all bytes that had arrived
-// at the first call for i have been read. If bytes are unread, the client is slow, not the server.
+// at the first call for i have been read. If bytes are unread, or read and not looked at, the client is slow.
 func (c *conn) isOverdue(i int32) bool {
 	came, unread := c.sock.Received()
 	if c.over != i {
@@ -564,7 +564,7 @@ func (c *conn) isOverdue(i int32) bool {
 		c.overCame = came
 		return false
 	}
-	return came-unread >= c.overCame
+	return came-unread >= c.overCame && c.receiver.Load() != inEpoll
 }
 
 // dialLead is how far ahead of their deadlines the dialer has connections ready: many times a round trip between

@@ -21,7 +21,7 @@ import (
 // connections, 50,000 events/s, 2 cores, Linux 6.18).
 //
 // It never waits for a single connection. If a connection has ended, was cancelled or is compressed, reading it may
-// wait: it gets a goroutine of its own, for good.
+// wait: it gets a goroutine of its own, for good. So does one that has more after mostReads: others wait for it.
 type epollReader struct {
 	run     *Run
 	epoll   int
@@ -47,6 +47,8 @@ const (
 	coresPerEpollReader = 2
 	// epollBatch bounds what one epoll_wait(2) returns.
 	epollBatch = 128
+	// mostReads bounds the reads of a connection in a row: 1 MB, some milliseconds. A server can send faster than that.
+	mostReads = 64
 	// watchedFor are the events of a connection. They are edge-triggered: a connection without new bytes costs nothing.
 	watchedFor = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET
 	// wakeKey is no connection's key: their generations count from 1.
@@ -241,7 +243,7 @@ func (l *epollReader) readDue() {
 // read looks at what was read of a connection, and reads what else has arrived. It returns false if the connection has
 // a goroutine of its own now.
 func (l *epollReader) read(d dueRead) (stays bool) {
-	c := d.conn
+	c, reads := d.conn, 0
 	for n, err := c.sock.Taken(); ; n, err = c.sock.ReadNow(d.buf) {
 		if err == syscall.EAGAIN {
 			return true
@@ -272,6 +274,10 @@ func (l *epollReader) read(d dueRead) (stays bool) {
 		}
 		if n < len(d.buf) && !d.toEnd { // the kernel has no more, and sends an event when it has
 			return true
+		}
+		if reads++; reads == mostReads {
+			c.readInGoroutine(nil) // others wait
+			return false
 		}
 	}
 }

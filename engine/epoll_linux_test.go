@@ -124,8 +124,14 @@ func TestUnreadBytesAreNoTimeout(t *testing.T) {
 		t.Fatalf("cancelled for %v with bytes unread, and %v without any; want 0 and %d", got, other, overTimeout)
 	}
 	l.ready(answered, unix.EPOLLIN)
-	l.readDue()
+	l.batch.Add(answered.sock, l.due[0].buf)
+	l.batch.Read()
 	must.Equal(t, unread(), 0, "not read")
+	r.cancelOverdue(false)
+	must.Equal(t, answered.cancelReason(), notCancelled, "cancelled before its bytes were looked at")
+	must.Equal(t, l.read(l.due[0]), true, "stays with the epoll reader")
+	l.due = l.due[:0]
+	answered.receiver.Store(byEpoll)
 	must.Have(io.WriteString(far[0], answer[len(answer)/2:]))(t)
 	for unread() == 0 {
 		time.Sleep(time.Millisecond)
@@ -133,4 +139,23 @@ func TestUnreadBytesAreNoTimeout(t *testing.T) {
 	r.cancelOverdue(false)
 	expect.Equal(t, answered.cancelReason(), overTimeout, "cancelled for: all that came in time has been read")
 	r.receivers.Wait()
+}
+
+// TestFloodLeavesTheEpollReader: a connection that has more after each read gets a goroutine of its own, which reads on.
+func TestFloodLeavesTheEpollReader(t *testing.T) {
+	l, far := benchmarkEpollReader(t, 1)
+	defer l.close()
+	c := l.run.table[0].Load()
+	answer := chunked(events(64, finish, usage(64, 64, 0), done))
+	must.Have(io.WriteString(far[0], answer))(t)
+	must.Do(t, far[0].(*net.TCPConn).CloseWrite())
+	for unread := int64(0); unread < int64(len(answer)); _, unread = c.sock.Received() {
+		time.Sleep(time.Millisecond)
+	}
+	part := make([]byte, len(answer)/(2*mostReads))
+	l.batch.Add(c.sock, part)
+	l.batch.Read()
+	must.Equal(t, l.read(dueRead{conn: c, buf: part}), false, "stays with the epoll reader")
+	l.run.receivers.Wait()
+	expect.Equal(t, l.run.recordOf(0).Outcome, record.OK, "%s", l.run.recordOf(0).Error)
 }
