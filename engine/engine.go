@@ -375,7 +375,7 @@ func (r *Run) recordAll() {
 		case <-over: // the rest, until done is closed
 			early, open = r.recordFinished(early, math.MaxInt)
 		}
-		if time.Since(ticked) >= time.Second {
+		if time.Since(ticked) >= time.Second-every {
 			ticked = time.Now()
 			r.sink.Tick()
 		}
