@@ -464,14 +464,15 @@ func (r *Run) hangUp() {
 
 // Progress counts what a run has done so far.
 type Progress struct {
-	NowNS    int64 // since the start, see Clock
-	Sent     int64 // requests, re-sends included
-	OK       int64
-	Failed   int64
-	Unsent   int64 // of Failed those of which no byte was sent
-	Resent   int64 // how often one was sent again
-	Stopping bool  // nothing more is released
-	Left     int64 // requests without a final record
+	NowNS     int64 // since the start, see Clock
+	Sent      int64 // requests, re-sends included
+	OK        int64
+	Failed    int64
+	Unsent    int64 // of Failed those of which no byte was sent
+	Resent    int64 // how often one was sent again
+	Stopping  bool  // nothing more is released
+	Left      int64 // requests without a final record
+	Uncounted int64 // that have ended and are not in OK or Failed yet
 }
 
 // Progress returns the run's counters. It may be called at any time.
@@ -481,14 +482,15 @@ func (r *Run) Progress() Progress {
 		sent += r.process.header.written.Load()
 	}
 	return Progress{
-		NowNS:    r.Clock().Now(),
-		Sent:     sent,
-		OK:       r.finishedOK.Load(),
-		Failed:   r.failed.Load(),
-		Unsent:   r.unsentFailed.Load(),
-		Left:     r.left.Load(),
-		Resent:   r.resent.Load(),
-		Stopping: r.stop.Load(),
+		NowNS:     r.Clock().Now(),
+		Sent:      sent,
+		OK:        r.finishedOK.Load(),
+		Failed:    r.failed.Load(),
+		Unsent:    r.unsentFailed.Load(),
+		Left:      r.left.Load(),
+		Resent:    r.resent.Load(),
+		Stopping:  r.stop.Load(),
+		Uncounted: int64(len(r.done)),
 	}
 }
 

@@ -147,5 +147,5 @@ func counts(run *engine.Run) live.Counts {
 	p := run.Progress()
 	sent := p.Sent - p.Resent
 	return live.Counts{NowNS: max(0, p.NowNS), Sent: sent, OK: p.OK, Left: p.Left, Stopping: p.Stopping,
-		InFlight: max(0, sent-p.OK-p.Failed+p.Unsent)}
+		InFlight: max(0, sent-p.OK-p.Failed-p.Uncounted+p.Unsent)}
 }
