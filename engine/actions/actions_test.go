@@ -89,6 +89,13 @@ func alive(t *testing.T, name string) bool {
 	return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) && !strings.Contains(string(state), ") Z ")
 }
 
+// reaped reports whether the process has ended and its parent has seen that: before, its group is killed with it.
+func reaped(t *testing.T, name string) bool {
+	t.Helper()
+	pid, err := strconv.Atoi(strings.TrimSpace(string(must.Have(os.ReadFile(name))(t))))
+	return err == nil && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
+}
+
 // TestCommands: a command that works, one that fails, one that hangs with a child, one that floods, and one whose time
 // never comes each have their story. No credential is in it.
 func TestCommands(t *testing.T) {
@@ -135,7 +142,7 @@ func TestEndOfTheRun(t *testing.T) {
 	did, _ := play(t, []Action{
 		{Run: "echo $$ > " + at("long") + "; sleep 1000", Undo: "echo first >> " + at("undone")},
 		{At: 50 * time.Millisecond, Run: "sh -c 'while :; do echo tick; sleep 0.01; done' & echo $! > " + at("server") + "; echo $$ > " + at("begun"), Undo: "echo second >> " + at("undone")},
-	}, nil, func() bool { return exists(at("long"))() && exists(at("begun"))() && !alive(t, at("begun")) })
+	}, nil, func() bool { return exists(at("long"))() && exists(at("begun"))() && reaped(t, at("begun")) })
 	defer func() {
 		pid, _ := strconv.Atoi(strings.TrimSpace(string(must.Have(os.ReadFile(at("server")))(t))))
 		_ = syscall.Kill(pid, syscall.SIGKILL)
