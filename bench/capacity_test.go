@@ -96,7 +96,7 @@ func TestCapacity(t *testing.T) {
 		t.Errorf("of the journal\n%s\nremains\n%s", before, after)
 	}
 	said := "requests/s"
-	if first.Answer.Low == 0 {
+	if first.Answer.Low == 0 && first.Answer.High == nil { // on a machine that is busy with others
 		said = "No load is known to hold"
 	}
 	if a := first.Answer; a.Load > 200 || a.Probes != len(first.Probes) || a.Why == "" || !strings.Contains(first.Sentence, said) {
