@@ -194,11 +194,8 @@ func TestBalanceInARing(t *testing.T) {
 	for _, rec := range replayBalanced(t, w, 3, servers) {
 		must.Equal(t, rec.Outcome, record.OK, rec)
 	}
-	switch got, want := m.Fingerprint(), whole.Fingerprint(); got {
-	case want:
-	case "": // unknown: a request that was late was built apart from the ring
-		t.Skip("this machine is too busy to have the ring built in time")
-	default:
+	m.DigestRest(context.Background(), &built) // on a busy machine requests leave before the ring has room for them
+	if got, want := m.Fingerprint(), whole.Fingerprint(); got != want || got == "" {
 		t.Errorf("fingerprint %s, want %s", got, want)
 	}
 }
