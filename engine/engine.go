@@ -73,7 +73,7 @@ func New(cfg Config, work *workload.Work, runID string, ideal workload.IdealHits
 	r.large.changed.L = &r.large.mu
 	r.addPools()
 	r.makeRecords(runID, ideal)
-	r.lateRouter = newLateRouter(work, r.pools)
+	r.lateRouter = newLateRouter(work, r.pools, r.poolsOf)
 	r.idealOrder = newIdealOrder(work)
 	r.dialer = &dialer{
 		run:    r,

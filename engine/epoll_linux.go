@@ -107,13 +107,11 @@ func (ls *epollReaders) hurry() {
 }
 
 func newEpollReader(r *Run) (l *epollReader, err error) {
-	l = &epollReader{
-		run: r,
-		due: make([]dueRead, wire.MostInBatch)[:0],
+	due := make([]dueRead, wire.MostInBatch)
+	for i := range due {
+		due[i].buf = make([]byte, readBuffer)
 	}
-	for i := range l.due[:cap(l.due)] {
-		l.due[:cap(l.due)][i].buf = make([]byte, readBuffer)
-	}
+	l = &epollReader{run: r, due: due[:0]}
 	if l.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("epoll_create1: %w", err)
 	}

@@ -13,25 +13,22 @@ import (
 // flight until it answers one: an endpoint that is dead must not get all requests.
 type lateRouter struct {
 	pools   []*pool
-	first   []int                         // of each target's endpoints, the place in pools
+	poolsOf [][]*pool                     // by target
 	planned atomic.Pointer[[]route.Place] // by request; nil = nothing is planned
 	skipped atomic.Int64                  // how many are never released
 }
 
 // newLateRouter returns nil if endpoints are chosen before the run.
-func newLateRouter(w *workload.Work, endpoints []*pool) *lateRouter {
+func newLateRouter(w *workload.Work, endpoints []*pool, poolsOf [][]*pool) *lateRouter {
 	if !w.Routing.Late {
 		return nil
 	}
-	b := &lateRouter{pools: endpoints}
+	b := &lateRouter{pools: endpoints, poolsOf: poolsOf}
 	if route.IsPlanned(w.Routing.Router) {
 		b.planned.Store(&w.Places)
 	}
 	_, weights := route.Addresses(w.Routing.Targets)
 	for k, p := range endpoints {
-		if p.index == 0 {
-			b.first = append(b.first, k)
-		}
 		p.weight = 1
 		if p.gone.Load() {
 			continue // a spare one
@@ -48,7 +45,7 @@ func (b *lateRouter) plannedPool(i int) *pool {
 		return nil
 	}
 	place := (*planned)[i]
-	if p := b.pools[b.first[place.Target]+place.Endpoint]; !p.gone.Load() {
+	if p := b.poolsOf[place.Target][place.Endpoint]; !p.gone.Load() {
 		return p
 	}
 	return nil
