@@ -17,6 +17,7 @@ import (
 // TestBatchReadsAsEachAlone: bytes, stamps, what is left, nothing, an end and a closed connection, by one call for all
 // and by one for each.
 func TestBatchReadsAsEachAlone(t *testing.T) {
+	must.Do(t, ProbeStamps(Stamps{Receive: true})) // which waits until the kernel stamps
 	one := NewBatch()
 	if one.uring == nil {
 		t.Log("io_uring is not granted here")
