@@ -125,5 +125,10 @@ func (r *Run) fillFates() {
 	}
 }
 
-// Forget lets go of records and fates. Call it when nobody needs them any more.
-func (r *Run) Forget() { r.records = records{} }
+// Forget lets go of records, fates and all else that the run has of each request. Call it when nobody needs them any
+// more, and nothing but Clock, Progress and counts after it.
+func (r *Run) Forget() {
+	r.records = records{}
+	r.recorded = nil
+	r.pacer = nil
+}

@@ -84,7 +84,8 @@ func Shortfall(w *workload.Work, fates []Fate, counted []int64) *metrics.Shortfa
 			a.divide(e.expected-counted[target], e)
 		}
 	}
-	return &a.found
+	found := a.found // alone, or the fates stay in memory with it
+	return &found
 }
 
 // audit is the examination of one run.
