@@ -145,15 +145,8 @@ func (h Header) Validate() error {
 // then Content-Length with bodyBytes (also when it is 0). It checks nothing: see [Header.Validate].
 func AppendRequestHead(dst []byte, method, path, host string, headers []Header, bodyBytes int) []byte {
 	dst = AppendRequestStart(dst, method, path, host)
-	for _, h := range headers {
-		dst = append(dst, "\r\n"...)
-		dst = append(dst, h.Name...)
-		dst = append(dst, ": "...)
-		dst = append(dst, h.Value...)
-	}
-	dst = append(dst, "\r\nContent-Length: "...)
-	dst = strconv.AppendInt(dst, int64(bodyBytes), 10)
-	return append(dst, "\r\n\r\n"...)
+	dst = AppendHeaders(dst, headers)
+	return AppendHeadEnd(dst, bodyBytes)
 }
 
 // AppendRequestStart appends what a request begins with: all up to the end of the Host header's value.
@@ -163,4 +156,22 @@ func AppendRequestStart(dst []byte, method, path, host string) []byte {
 	dst = append(dst, path...)
 	dst = append(dst, " HTTP/1.1\r\nHost: "...)
 	return append(dst, host...)
+}
+
+// AppendHeaders appends headers behind what AppendRequestStart or itself has appended.
+func AppendHeaders(dst []byte, headers []Header) []byte {
+	for _, h := range headers {
+		dst = append(dst, "\r\n"...)
+		dst = append(dst, h.Name...)
+		dst = append(dst, ": "...)
+		dst = append(dst, h.Value...)
+	}
+	return dst
+}
+
+// AppendHeadEnd appends the header Content-Length with bodyBytes and the blank line.
+func AppendHeadEnd(dst []byte, bodyBytes int) []byte {
+	dst = append(dst, "\r\nContent-Length: "...)
+	dst = strconv.AppendInt(dst, int64(bodyBytes), 10)
+	return append(dst, "\r\n\r\n"...)
 }

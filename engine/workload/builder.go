@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"hash"
-	"io"
 	"runtime"
 	"slices"
 	"sync"
@@ -162,21 +161,21 @@ func (m *Requests) appendOutline(dst []byte, i int) []byte {
 
 // digestOf is SHA-256 over method, path and body, each after its length. The cache salt, new in every run, is left out:
 // it stands in the body's last piece.
-func (m *Requests) digestOf(path string, body gather.List) (d digest) {
-	h, ok := m.hashes.Get().(hash.Hash)
+func (m *Requests) digestOf(path string, body gather.List) digest {
+	h, ok := m.hashers.Get().(*hasher)
 	if !ok {
-		h = sha256.New()
+		h = &hasher{Hash: sha256.New()}
 	}
-	defer m.hashes.Put(h)
+	defer m.hashers.Put(h)
 	h.Reset()
 	begin := func(size int) {
-		var b [8]byte
-		binary.LittleEndian.PutUint64(b[:], uint64(size))
-		h.Write(b[:])
+		h.bytes = binary.LittleEndian.AppendUint64(h.bytes[:0], uint64(size))
+		h.Write(h.bytes)
 	}
 	for _, part := range []string{method, path} {
 		begin(len(part))
-		_, _ = io.WriteString(h, part)
+		h.bytes = append(h.bytes[:0], part...)
+		h.Write(h.bytes)
 	}
 	end := body.Pieces() - 1
 	last := body.Piece(end)
@@ -196,8 +195,14 @@ func (m *Requests) digestOf(path string, body gather.List) (d digest) {
 		begin(len(last) - saltTo)
 	}
 	h.Write(last[saltTo:])
-	h.Sum(d[:0])
-	return d
+	h.bytes = h.Sum(h.bytes[:0])
+	return digest(h.bytes)
+}
+
+// hasher is used again: what it hashes would be garbage for each of the requests that are built during a run.
+type hasher struct {
+	hash.Hash
+	bytes []byte
 }
 
 // appendDigest appends what the fingerprint has of request i.
@@ -218,15 +223,11 @@ func (w *Work) plannedNS(i int) int64 {
 func (m *Requests) AppendHead(dst []byte, i, bodyBytes int) []byte {
 	w := m.work
 	t := w.builtFor(i)
-	id := RequestIDs(m.RunID, w.Number(i), 1)
-	var own [16]http1.Header
-	headers := append(own[:0], m.Owned(i).Headers...)
-	headers = append(headers, http1.Header{
-		Name:  "X-Request-Id",
-		Value: id,
-	})
-	path := t.Path + t.Query
-	return http1.AppendRequestHead(dst, method, path, t.Host, headers, bodyBytes)
+	dst = http1.AppendRequestStart(dst, method, t.Path+t.Query, t.Host)
+	dst = http1.AppendHeaders(dst, m.Owned(i).Headers)
+	dst = append(dst, "\r\nX-Request-Id: "...)
+	dst = appendRequestID(dst, m.RunID, w.Number(i))
+	return http1.AppendHeadEnd(dst, bodyBytes)
 }
 
 // checkVerbatims is the VerbatimError of the first row that the backend cannot send.

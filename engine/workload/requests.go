@@ -24,7 +24,7 @@ type Requests struct {
 	ring    *ring    // where not all of them fit into memory; nil = they do
 	sharing *sharing // where they lie in pieces; nil = each lies whole
 	digests []digest
-	hashes  sync.Pool    // of hash.Hash, for digests
+	hashers sync.Pool    // of *hasher
 	late    *lateTargets // where requests get their targets when they leave; nil = each was built for its own
 	built   atomic.Int64 // requests before this one have been built
 }
@@ -70,7 +70,7 @@ func (m *Requests) Offset(i int) (offset int64, n int) {
 func (m *Requests) place(i int) int64 {
 	switch {
 	case m.ring != nil:
-		return m.ring.places[i]
+		return (m.ring.ends[i] - m.Size(i)) % m.ring.bytes
 	case m.sharing != nil:
 		return m.sharing.segments[m.sharing.first[i]].Offset
 	}

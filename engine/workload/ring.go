@@ -11,7 +11,6 @@ import (
 // order, as soon as the requests that were there before have been written.
 type ring struct {
 	bytes   int64
-	places  []int64       // where request i begins in the ring
 	ends    []int64       // where it ends if the ring were endless, with what is lost at its end
 	written []atomic.Bool // request i is not needed any more
 	kept    int           // requests before this one are not needed; the builder's own
@@ -41,7 +40,6 @@ func (m *Requests) UseRing(limit int64) error {
 	n := len(m.offsets) - 1
 	v := &ring{
 		bytes:   limit,
-		places:  make([]int64, n),
 		ends:    make([]int64, n),
 		written: make([]atomic.Bool, n),
 	}
@@ -51,7 +49,6 @@ func (m *Requests) UseRing(limit int64) error {
 		if at%limit+size > limit {
 			at += limit - at%limit
 		}
-		v.places[i] = at % limit
 		at += size
 		v.ends[i] = at
 	}

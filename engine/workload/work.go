@@ -19,7 +19,6 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
@@ -225,16 +224,19 @@ const idDigits = 1_000_000_000
 
 // RequestIDs are the ids of n requests from the first on, without anything between them.
 func RequestIDs(runID string, first, n int) string {
-	var b strings.Builder
-	var digits [20]byte
-	b.Grow(n * (len(runID) + len("-000000000")))
+	b := make([]byte, 0, n*(len(runID)+len("-000000000")))
 	for i := range n {
-		number := strconv.AppendInt(digits[:0], int64(idDigits+first+i), 10)
-		number[0] = '-' // in place of the 1
-		b.WriteString(runID)
-		b.Write(number)
+		b = appendRequestID(b, runID, first+i)
 	}
-	return b.String()
+	return string(b)
+}
+
+func appendRequestID(dst []byte, runID string, number int) []byte {
+	dst = append(dst, runID...)
+	at := len(dst)
+	dst = strconv.AppendInt(dst, int64(idDigits+number), 10)
+	dst[at] = '-' // in place of the 1
+	return dst
 }
 
 // UsesTLS reports whether requests are encrypted.
