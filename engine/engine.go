@@ -161,7 +161,11 @@ func (r *Run) openRing() {
 		}
 	}
 	slices.Sort(ports)
-	ring, err := wire.OpenRing(slices.Compact(ports))
+	streams := 1 << 20 // in an open loop, as many as the servers leave open
+	if plan := r.work.Plan; !plan.Open() && plan.Dependencies == nil {
+		streams = plan.Concurrency
+	}
+	ring, err := wire.OpenRing(slices.Compact(ports), streams)
 	if err != nil {
 		return // stamps are those of the sockets, and late reads are marked
 	}

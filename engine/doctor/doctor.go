@@ -109,7 +109,7 @@ func readMachine() (r readings, err error) {
 	if err := wire.ProbeStamps(wire.Stamps{Receive: true}); err != nil {
 		r.withoutStamps = err.Error()
 	}
-	if ring, err := wire.OpenRing(nil); err != nil {
+	if ring, err := wire.OpenRing(nil, 1); err != nil {
 		r.withoutRing = err.Error()
 	} else {
 		ring.Close()

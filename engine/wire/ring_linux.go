@@ -37,19 +37,22 @@ const (
 	ringFrame = 80 + headBytes
 	// headBytes are enough for the longest IPv4 head, or that of IPv6, and TCP's without its options.
 	headBytes = 80
-	// ringFrames are those of 0.6 s with 100,000 segments/s: 10 MB.
-	ringFrames  = ringBlocks * blockFrames
-	ringBlocks  = 160
+	// mostBlocks hold 0.6 s of 100,000 segments/s: 10 MB.
+	mostBlocks  = 160
+	leastBlocks = 16
 	ringBlock   = 64 << 10
 	blockFrames = ringBlock / ringFrame
+	// streamFrames are 0.6 s of a stream with a token each 5 ms.
+	streamFrames = 120
 	// mostOpened bounds Ring.opened: other processes' connections are there, too.
 	mostOpened = 1 << 14
 	// mostPorts bounds the filter: its jumps are short.
 	mostPorts = 64
 )
 
-// OpenRing makes a ring of the segments that come from the ports. Close ends it.
-func OpenRing(ports []uint16) (*Ring, error) {
+// OpenRing makes a ring of the segments that come from the ports, with room for so many streams at a time. Close ends
+// it.
+func OpenRing(ports []uint16, streams int) (*Ring, error) {
 	filter, err := bpf.Assemble(headFilter(ports))
 	if err != nil || len(ports) > mostPorts {
 		return nil, fmt.Errorf("no packet filter for %d ports", len(ports))
@@ -59,7 +62,8 @@ func OpenRing(ports []uint16) (*Ring, error) {
 		return nil, err
 	}
 	r := &Ring{fd: fd, flows: map[flow]*arrivals{}, opened: map[flow]uint32{}}
-	if err := r.begin(filter); err != nil {
+	blocks := min(max(streams*streamFrames/blockFrames, leastBlocks), mostBlocks)
+	if err := r.begin(filter, blocks); err != nil {
 		_ = unix.Close(fd)
 		return nil, fmt.Errorf("a ring of packets: %w", err)
 	}
@@ -84,16 +88,16 @@ func ProbeRing() error {
 }
 
 // begin lets the kernel fill the ring.
-func (r *Ring) begin(filter []bpf.RawInstruction) (err error) {
+func (r *Ring) begin(filter []bpf.RawInstruction, blocks int) (err error) {
 	program := unix.SockFprog{
 		Len:    uint16(len(filter)),
 		Filter: (*unix.SockFilter)(unsafe.Pointer(&filter[0])), // the same four fields
 	}
 	size := unix.TpacketReq{
 		Block_size: ringBlock,
-		Block_nr:   ringBlocks,
+		Block_nr:   uint32(blocks),
 		Frame_size: ringFrame,
-		Frame_nr:   ringFrames,
+		Frame_nr:   uint32(blocks * blockFrames),
 	}
 	// Kernels before 4.20 do not know it: they pass what leaves to the filter, which refuses it.
 	_ = unix.SetsockoptInt(r.fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1)
@@ -105,7 +109,7 @@ func (r *Ring) begin(filter []bpf.RawInstruction) (err error) {
 		return err
 	}
 	const access = unix.PROT_READ | unix.PROT_WRITE
-	if r.memory, err = unix.Mmap(r.fd, 0, ringBlocks*ringBlock, access, unix.MAP_SHARED); err != nil {
+	if r.memory, err = unix.Mmap(r.fd, 0, blocks*ringBlock, access, unix.MAP_SHARED); err != nil {
 		return err
 	}
 	everything := binary.BigEndian.AppendUint16(nil, unix.ETH_P_ALL)
@@ -267,7 +271,7 @@ func (r *Ring) drain() {
 		size := min(int(head.Snaplen), ringFrame-int(head.Net))
 		r.segment(frame[head.Net:][:size], int(head.Len), int64(head.Sec)*1e9+int64(head.Nsec))
 		atomic.StoreUint32(&head.Status, unix.TP_STATUS_KERNEL)
-		r.at = (r.at + 1) % ringFrames
+		r.at = (r.at + 1) % (len(r.memory) / ringBlock * blockFrames)
 	}
 }
 

@@ -26,7 +26,7 @@ func ringed(t *testing.T, address string) (near *Socket, far net.Conn) {
 	}
 	defer ln.Close()
 	to := ln.Addr().(*net.TCPAddr).AddrPort()
-	r, err := OpenRing([]uint16{1, to.Port()})
+	r, err := OpenRing([]uint16{1, to.Port()}, 1000)
 	if errors.Is(err, os.ErrPermission) {
 		t.Skip(err)
 	}
@@ -134,6 +134,6 @@ func TestRingNeedsAPermission(t *testing.T) {
 		_ = unix.Close(fd)
 		t.Skip("this process has CAP_NET_RAW")
 	}
-	_, err = OpenRing(nil)
+	_, err = OpenRing(nil, 1)
 	expect.Contains(t, err.Error(), "CAP_NET_RAW")
 }

@@ -78,12 +78,12 @@ type Ring struct{}
 
 // ProbeRing returns why there is none.
 func ProbeRing() error {
-	_, err := OpenRing(nil)
+	_, err := OpenRing(nil, 1)
 	return err
 }
 
 // OpenRing returns why there is none.
-func OpenRing([]uint16) (*Ring, error) {
+func OpenRing([]uint16, int) (*Ring, error) {
 	return nil, errors.New("this system has no packet rings; Linux has")
 }
 
