@@ -49,8 +49,11 @@ type Collector struct {
 	owners  ownerCounts
 	models  answerModels
 	hits    *[]hit // nil if no action asks what they were when
-	graded  []graded
-	before  metrics.Preparation
+
+	soleAddress bool // nothing is to be told apart by address
+
+	graded []graded
+	before metrics.Preparation
 
 	unreleased int64
 
@@ -95,6 +98,9 @@ func NewCollector(targets []string, slos ...metrics.SLO) *Collector {
 	return c
 }
 
+// SoleAddress says that all requests go to one address, so that no more is kept by address. Call it before Add.
+func (c *Collector) SoleAddress() { c.soleAddress = true }
+
 // Rename gives the targets the names that they have after the run. Those beyond them took no part.
 func (c *Collector) Rename(urls []string) {
 	c.urls = urls
@@ -134,7 +140,7 @@ func (c *Collector) Add(r *record.Record, target int) {
 	c.parts.instances.add(r.Instance, r)
 	c.parts.prefills.add(r.PrefillInstance, r)
 	c.pairs.Add(r.Instance, r.Endpoint)
-	if r.SentNS != record.None {
+	if r.SentNS != record.None && !c.soleAddress {
 		c.parts.endpoints.add(r.Endpoint, r)
 	}
 }
@@ -287,6 +293,9 @@ func (c *Collector) merged() (all targetStats, targets []targetStats) {
 	metrics.MergeCounts(&all, &c.none)
 	targets = make([]targetStats, len(c.targets))
 	for i := range targets {
+		for l := range c.targets[i].Latencies {
+			c.targets[i].Latencies[l].Join() // before it is copied
+		}
 		targets[i] = c.targets[i]
 		targets[i].Latencies[metrics.ITL] = stats.Distribution{}
 		for j := range c.gaps[i*c.shards:][:c.shards] {

@@ -66,11 +66,12 @@ func (c *Collector) intervals(s *metrics.Summary) (out []metrics.Interval) {
 	}
 	cuts := c.timings.sectionsOf()
 	group, groups := c.timings.sessionGroups()
+	values := make([]stats.Sample, 0, c.timings.len()) // of one latency after the other
 	for i := range latencies {
 		if q, _ := s.Latency(i); q == nil || q.FromHistogram {
 			continue
 		}
-		sections := c.timings.sections(i, cuts, group, groups)
+		sections := c.timings.sections(i, cuts, group, groups, values)
 		if sections == nil {
 			continue
 		}
@@ -91,9 +92,10 @@ func (c *Collector) intervals(s *metrics.Summary) (out []metrics.Interval) {
 	return out
 }
 
-// sections are the values of a latency by section; nil if there are none.
-func (t *timings) sections(latency int, cuts []int64, group map[int64]uint8, groups int) *stats.Sections {
-	values := make([]stats.Sample, 0, t.len())
+// sections are the values of a latency by section, in the memory of values, which is empty; nil if there are none.
+func (t *timings) sections(
+	latency int, cuts []int64, group map[int64]uint8, groups int, values []stats.Sample,
+) *stats.Sections {
 	t.each(func(k *timing) {
 		if ns := k.of(latency); ns != record.None {
 			section := uint8(sectionAt(cuts, k.atNS))

@@ -126,8 +126,13 @@ func quarter(values, weights []float64, last bool) float64 {
 func (t *timings) bySection() (by *bySection, spans []float64) {
 	by = new(bySection)
 	by.cuts = t.sectionsOf()
-	var ends []int64
-	var sent []*timing
+	for l := range by.latencies {
+		for j := range by.latencies[l] {
+			by.latencies[l][j] = make([]int64, 0, t.len()/stats.MostSections+1)
+		}
+	}
+	ends := make([]int64, 0, t.len())
+	sent := make([]*timing, 0, t.len())
 	t.each(func(k *timing) {
 		if k.sent {
 			sent = append(sent, k)

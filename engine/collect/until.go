@@ -88,7 +88,7 @@ func (u *Precision) measure(c *Collector, n int64) {
 		return
 	}
 	group, groups := c.timings.sessionGroups()
-	sections := c.timings.sections(u.latency, c.timings.sectionsOf(), group, groups)
+	sections := c.timings.sections(u.latency, c.timings.sectionsOf(), group, groups, nil)
 	if sections == nil {
 		return
 	}

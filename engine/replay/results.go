@@ -36,6 +36,9 @@ func (r *runner) openResults() error {
 	if len(r.cfg.Actions) > 0 {
 		r.collector.KeepHits()
 	}
+	if len(r.load.Targets) == 1 && len(r.load.Targets[0].Endpoints) == 1 {
+		r.collector.SoleAddress()
+	}
 	r.pictures = report.NewPictures(r.cfg.SLOs)
 	r.watchEnd()
 	err := errors.Join(report.WritePlan(r.Dir, known), r.writeShard())

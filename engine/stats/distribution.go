@@ -62,12 +62,17 @@ const partValues = 8192
 // most is how many values are kept.
 func (d *Distribution) most() int64 { return int64(cmp.Or(d.limit, mostExact)) }
 
-// kept are all values that are kept, in one piece.
-func (d *Distribution) kept() []int64 {
+// Join puts the values that are kept into one piece, which copies of d then share.
+func (d *Distribution) Join() {
 	if d.full != nil {
 		d.exact = slices.Concat(append(d.full, d.exact)...)
 		d.full = nil
 	}
+}
+
+// kept are all values that are kept.
+func (d *Distribution) kept() []int64 {
+	d.Join()
 	return d.exact
 }
 
@@ -119,7 +124,11 @@ func (d *Distribution) spill() {
 func (d *Distribution) Merge(o *Distribution) {
 	d.grow(o.n, o.sum, o.max)
 	if d.values == nil && o.values == nil && d.n <= d.most() {
-		d.exact = append(d.kept(), o.kept()...)
+		if kept := d.kept(); cap(kept) == 0 {
+			d.exact = slices.Clip(o.kept()) // shared, until either grows: nobody minds their order
+		} else {
+			d.exact = append(kept, o.kept()...)
+		}
 		return
 	}
 	for _, ns := range o.kept() {
