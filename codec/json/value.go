@@ -1,15 +1,25 @@
 package json
 
-import "github.com/bytedance/sonic/decoder"
+import (
+	"errors"
+	"unsafe"
+
+	"github.com/bytedance/sonic/decoder"
+)
 
 // Unmarshal reads a document into v as encoding/json does, but in a fraction of its time. v keeps nothing of data.
 //
 // It uses the decoder of sonic alone: its encoder would make the program half a megabyte larger.
 func Unmarshal(data []byte, v any) error {
-	d := decoder.NewDecoder(string(data))
+	// Nobody writes to data meanwhile, and the decoder copies what it keeps.
+	d := decoder.NewDecoder(unsafe.String(unsafe.SliceData(data), len(data)))
 	d.SetOptions(decoder.OptionCopyString | decoder.OptionValidateString)
-	if err := d.Decode(v); err != nil {
-		return err
+	err := d.Decode(v)
+	if err == nil {
+		err = d.CheckTrailings()
 	}
-	return d.CheckTrailings()
+	if err != nil {
+		return errors.New(err.Error()) // the decoder's own error shows data as it is when it is read
+	}
+	return nil
 }
