@@ -25,16 +25,10 @@ func (t *Trace) Copies(source, clone []int32, atNS []int64, shared []int32) (*Tr
 		return nil, errors.New("verbatim prompts cannot be cloned: the same words would hit the same cache; give " +
 			"a factor below 1, or --repeat")
 	}
-	out := t.chosen(source)
-	out.Clone = slices.Clone(clone)
-	out.ArrivalNS = slices.Clone(atNS)
+	out := t.cloned(source, clone, atNS)
 	if t.Untimed {
 		clear(out.ArrivalNS)
 	}
-	out.shiftBounds(func(i int) int64 {
-		return out.ArrivalNS[i] - t.ArrivalNS[source[i]]
-	})
-	out.copyJobs()
 	if err := out.copyIDs(t, source, clones, shared); err != nil {
 		return nil, fmt.Errorf("block ids: %w", err)
 	}
@@ -42,6 +36,16 @@ func (t *Trace) Copies(source, clone []int32, atNS []int64, shared []int32) (*Tr
 		return nil, fmt.Errorf("conversations: %w", err)
 	}
 	return out, nil
+}
+
+// cloned is the trace of copies of requests, but for block ids and conversations.
+func (t *Trace) cloned(source, clone []int32, atNS []int64) *Trace {
+	out := t.chosen(source)
+	out.Clone = slices.Clone(clone)
+	out.ArrivalNS = slices.Clone(atNS)
+	out.shiftBounds(t, source)
+	out.copyJobs()
+	return out
 }
 
 // Fitted is the trace of t's requests in order, which ascends. Their lengths in tokens are those given for t's
@@ -74,25 +78,24 @@ func (t *Trace) WithOwners(of func(i int) rows.Owner) *Trace {
 func (t *Trace) chosen(order []int32) *Trace {
 	out := *t
 	out.words = Words{}
-	out.ArrivalNS = lists.Pick(order, t.ArrivalNS)
-	out.Row = lists.Pick(order, t.Row)
-	out.Clone = lists.Pick(order, t.Clone)
-	out.InputTokens = lists.Pick(order, t.InputTokens)
-	out.OutputTokens = lists.Pick(order, t.OutputTokens)
-	out.Session = lists.Pick(order, t.Session)
-	out.Turn = lists.Pick(order, t.Turn)
-	out.Chat = lists.Pick(order, t.Chat)
-	out.Parent = lists.Pick(order, t.Parent)
-	out.DelayNS = lists.Pick(order, t.DelayNS)
-	out.Type = lists.Pick(order, t.Type)
-	out.Owner = lists.Pick(order, t.Owner)
+	pick(order, &out.Row, &out.Clone, &out.InputTokens, &out.OutputTokens)
+	pick(order, &out.ArrivalNS, &out.DelayNS, &out.NotBeforeNS, &out.TookNS, &out.TTFTNS)
+	pick(order, &out.Session, &out.Chat, &out.Parent)
+	pick(order, &out.Turn, &out.Owner, &out.Job, &out.Depth, &out.Cached)
+	pick(order, &out.Type)
+	pick(order, &out.Guessed)
 	out.verbatims = t.verbatims.chosen(order)
 	out.answers = t.answers.ChooseWhole(order)
 	out.answerIDs = t.answerIDs.ChooseWhole(order)
-	out.Guessed = lists.Pick(order, t.Guessed)
-	out.Agents = t.Agents.chosen(order)
 	out.dependencies = t.dependencies.ChooseWhole(order)
 	return &out
+}
+
+// pick replaces each column by its values in order; nil stays nil.
+func pick[T any](order []int32, columns ...*[]T) {
+	for _, column := range columns {
+		*column = lists.Pick(order, *column)
+	}
 }
 
 // Unique is the key of what is unique to request i, beyond its block ids. It is the row, and distinguishes its clones.
@@ -104,11 +107,12 @@ func (t *Trace) Unique(i int) uint64 {
 	return key
 }
 
-// shiftBounds moves the bounds of requests as the requests were moved.
-func (out *Trace) shiftBounds(by func(i int) int64) {
+// shiftBounds moves the bounds of requests as the requests were moved since they were in t.
+func (out *Trace) shiftBounds(t *Trace, source []int32) {
 	for i, at := range out.NotBeforeNS {
 		if at >= 0 && !out.Untimed {
-			out.NotBeforeNS[i] = max(0, at+by(i))
+			by := out.ArrivalNS[i] - t.ArrivalNS[source[i]]
+			out.NotBeforeNS[i] = max(0, at+by)
 		}
 	}
 }
@@ -291,9 +295,7 @@ func (t *Trace) Repeat(n int) (*Trace, error) {
 	for i := range out.ArrivalNS {
 		out.ArrivalNS[i] += int64(i/rows) * period
 	}
-	out.shiftBounds(func(i int) int64 {
-		return int64(i/rows) * period
-	})
+	out.shiftBounds(t, order)
 	return out, nil
 }
 

@@ -3,7 +3,6 @@ package trace
 import (
 	"github.com/fastreplay/fastreplay/codec/trace/agents"
 	"github.com/fastreplay/fastreplay/codec/trace/formats"
-	"github.com/fastreplay/fastreplay/codec/trace/lists"
 )
 
 // Dependency is what a request waits for: from which moment of another one, and why. Where it is from a [Graph], On is
@@ -40,20 +39,6 @@ type Agents struct {
 	TTFTNS      []int64 // from the request to the first token, as recorded; -1 = not recorded
 	Cached      []int32 // tokens of the prompt that the recorded server had in its cache; -1 = not recorded
 	SubAgents   formats.SubAgents
-}
-
-// chosen is the columns of the requests in order.
-func (a *Agents) chosen(order []int32) Agents {
-	return Agents{
-		Job:         lists.Pick(order, a.Job),
-		Jobs:        a.Jobs,
-		Depth:       lists.Pick(order, a.Depth),
-		NotBeforeNS: lists.Pick(order, a.NotBeforeNS),
-		TookNS:      lists.Pick(order, a.TookNS),
-		TTFTNS:      lists.Pick(order, a.TTFTNS),
-		Cached:      lists.Pick(order, a.Cached),
-		SubAgents:   a.SubAgents,
-	}
 }
 
 // JobNumbers returns the number of each request's job, from 0 in order of arrival, and how many jobs there are. If the

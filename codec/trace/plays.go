@@ -21,14 +21,8 @@ type Plays struct {
 // Plays returns the trace of plays of t's jobs. Jobs, sessions and chats are those of one play: their names get a tail,
 // such as "a~2". Other block ids than markers are the recorded ones, so their content is held once for all plays.
 func (t *Trace) Plays(p Plays) (*Trace, error) {
-	out := t.chosen(p.Source)
-	out.Clone = slices.Clone(p.Again)
-	out.ArrivalNS = slices.Clone(p.ArrivalNS)
+	out := t.cloned(p.Source, p.Again, p.ArrivalNS)
 	out.OutputTokens = slices.Clone(p.OutputTokens)
-	out.shiftBounds(func(i int) int64 {
-		return p.ArrivalNS[i] - t.ArrivalNS[p.Source[i]]
-	})
-	out.copyJobs()
 	again := slices.Max(append([]int32{0}, p.Again...))
 	if err := out.copySessions(t, p.Source, again); err != nil {
 		return nil, fmt.Errorf("conversations: %w", err)
