@@ -33,8 +33,6 @@ func (p *parser) choice(byIDs bool) {
 			finished = p.finishReason() || finished
 		case "sglext":
 			p.sglext()
-		default:
-			p.Skip()
 		}
 	}
 	if byIDs {
@@ -118,8 +116,6 @@ func (p *parser) chatDelta(c *content) {
 			}
 		case "function_call":
 			p.function(c)
-		default:
-			p.Skip()
 		}
 	}
 }
@@ -180,8 +176,6 @@ func (p *parser) function(c *content) {
 		switch string(key) {
 		case "name", "arguments":
 			p.carries(c)
-		default:
-			p.Skip()
 		}
 	}
 }

@@ -118,7 +118,6 @@ func parseObject(object []byte) (members, error) {
 	s := scanner.Scanner{Data: object, MaxDepth: 10_000} // as encoding/json
 	var ms members
 	for key := range s.Keys() {
-		s.Peek()
 		from := s.At
 		s.Skip()
 		ms = ms.set(string(key), object[from:s.At])

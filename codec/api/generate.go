@@ -56,8 +56,6 @@ func (p *parser) tgiDetails() {
 			p.d.CompletionTokens = p.Count()
 		case "input_length":
 			p.d.PromptTokens = p.Count()
-		default:
-			p.Skip()
 		}
 	}
 }
@@ -122,8 +120,6 @@ func (p *parser) metaInfo() {
 			p.d.CachedTokens = p.Count()
 		case "cached_tokens_details":
 			p.cachedDetails()
-		default:
-			p.Skip()
 		}
 	}
 }
@@ -141,8 +137,6 @@ func (p *parser) finishObject() {
 			p.finishReason()
 		case "message":
 			message, _, _ = p.Text()
-		default:
-			p.Skip()
 		}
 	}
 	if p.d.Finish == "abort" && len(message) > 0 {

@@ -40,7 +40,7 @@ func (p *parser) messagesDocument() {
 			if !p.Object() { // an error's text, of servers that put it here
 				continue
 			}
-			for key, ok := p.Key(); ok; key, ok = p.Key() {
+			for key := range p.Members {
 				p.messageMember(key)
 			}
 			p.d.CompletionTokens = -1 // of a message that has just begun
@@ -88,8 +88,6 @@ func (p *parser) blockDelta(c *content) {
 			p.reasons(c)
 		case "stop_reason":
 			p.finishReason()
-		default:
-			p.Skip()
 		}
 	}
 }
@@ -107,8 +105,6 @@ func (p *parser) blockStart(c *content) {
 			p.reasons(&start)
 		case "name":
 			p.carries(&start)
-		default:
-			p.Skip()
 		}
 	}
 	if start.filled || start.reasoned {
@@ -123,7 +119,7 @@ func (p *parser) messageUsage() {
 	}
 	read := -1
 	created := -1
-	for key, ok := p.Key(); ok; key, ok = p.Key() {
+	for key := range p.Members {
 		switch string(key) {
 		case "input_tokens":
 			p.d.PromptTokens = p.Count()
@@ -133,8 +129,6 @@ func (p *parser) messageUsage() {
 			read = p.Count()
 		case "cache_creation_input_tokens":
 			created = p.Count()
-		default:
-			p.Skip()
 		}
 	}
 	if p.d.PromptTokens >= 0 {

@@ -153,7 +153,7 @@ func (p *parser) choicesDocument(ids bool) {
 	}
 }
 
-// common reads the members in which any server reports errors, and skips all others.
+// common reads the members in which any server reports errors.
 func (p *parser) common(key []byte) {
 	switch string(key) {
 	case "error":
@@ -169,21 +169,16 @@ func (p *parser) common(key []byte) {
 		p.d.Model, _, _ = p.Text()
 	case "nvext":
 		p.worker()
-	default:
-		p.Skip()
 	}
 }
 
 // worker reads which worker answered, and which prefilled, from an answer of NVIDIA's Dynamo. Dynamo reports them if a
 // request has "nvext":{"extra_fields":["worker_id"]} (lib/llm of ai-dynamo/dynamo, WorkerIdInfo).
 func (p *parser) worker() {
-	for key := range p.Keys() {
-		switch {
-		case string(key) != "worker_id":
-			p.Skip()
-		case p.Peek() == '{':
+	for range p.Only("worker_id") {
+		if p.Peek() == '{' {
 			p.workers()
-		default:
+		} else {
 			p.d.Instance = p.Scalar()
 		}
 	}
@@ -197,8 +192,6 @@ func (p *parser) workers() {
 			p.d.Prefill = p.Scalar()
 		case "decode_worker_id":
 			p.d.Instance = p.Scalar()
-		default:
-			p.Skip()
 		}
 	}
 }
@@ -277,8 +270,6 @@ func (p *parser) usage() {
 			p.promptDetails()
 		case "prompt_cache_hit_tokens":
 			hit = p.Count()
-		default:
-			p.Skip()
 		}
 	}
 	if p.d.CachedTokens < 0 {
@@ -295,8 +286,6 @@ func (p *parser) promptDetails() {
 			p.d.Tiers.Device = p.Count()
 		case "external_cached_tokens":
 			p.d.Tiers.External = p.Count()
-		default:
-			p.Skip()
 		}
 	}
 }
@@ -319,8 +308,6 @@ func (p *parser) cachedDetails() {
 			p.d.Tiers.Host = p.Count()
 		case "storage":
 			p.d.Tiers.External = p.Count()
-		default:
-			p.Skip()
 		}
 	}
 }

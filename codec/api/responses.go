@@ -85,8 +85,6 @@ func (p *parser) wholeItem() {
 			for range p.Elements() {
 				p.part()
 			}
-		default:
-			p.Skip()
 		}
 	}
 }
@@ -134,8 +132,6 @@ func (p *parser) inputUsage() {
 			p.d.CompletionTokens = p.Count()
 		case "input_tokens_details":
 			p.promptDetails()
-		default:
-			p.Skip()
 		}
 	}
 }
@@ -150,8 +146,6 @@ func (p *parser) part() {
 			said = p.partType()
 		case "text":
 			text, _, _ = p.Text()
-		default:
-			p.Skip()
 		}
 	}
 	if said {

@@ -141,10 +141,26 @@ func (s *Scanner) FirstKey() (key []byte, ok bool) {
 	return s.Key()
 }
 
-// Keys are those of the next value if it is an object, each valid until the next. The caller takes or skips each value.
+// Keys are those of the next value if it is an object, as Members has them.
 func (s *Scanner) Keys() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
-		for key, ok := s.FirstKey(); ok && yield(key); key, ok = s.Key() {
+		if s.Object() {
+			s.Members(yield)
+		}
+	}
+}
+
+// Members are the keys of the object entered, each valid until the next. The scanner then stands before the key's
+// value. A value that the caller leaves there is skipped.
+func (s *Scanner) Members(yield func(key []byte) bool) {
+	for key, ok := s.Key(); ok; key, ok = s.Key() {
+		s.Peek()
+		at := s.At
+		if !yield(key) {
+			return
+		}
+		if s.At == at {
+			s.Skip()
 		}
 	}
 }

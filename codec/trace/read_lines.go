@@ -157,11 +157,11 @@ func (d *document) objects(s *rows.Scanner, f *formats.Format, take func(object 
 		return take(value, d.lineAt(s.At-len(value)))
 	}
 	for f.Import.Documents && s.Peek() == '{' {
-		from := s.At
-		if err := s.Skip(); err != nil {
+		value, err := s.Value()
+		if err != nil {
 			return err
 		}
-		if err := each(0, s.Data[from:s.At]); err != nil {
+		if err := each(0, value); err != nil {
 			return err
 		}
 		s.Peek()

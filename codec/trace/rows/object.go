@@ -49,11 +49,11 @@ func MembersOf(text []byte) ([]Member, error) {
 		if twice {
 			return &Error{string(key) + " occurs twice", "keep one of them"}
 		}
-		from := s.At
-		if err := s.Skip(); err != nil {
+		value, err := s.Value()
+		if err != nil {
 			return err
 		}
-		all = append(all, Member{string(key), s.Data[from:s.At]})
+		all = append(all, Member{string(key), value})
 		if known != nil {
 			known[string(key)] = true
 		}

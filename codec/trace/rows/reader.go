@@ -267,11 +267,11 @@ func (p *Reader) value(f Field, s *Scanner) error {
 		}
 		return err
 	case f == HeadersField:
-		from := s.At
-		if err := s.Skip(); err != nil {
+		object, err := s.Value()
+		if err != nil {
 			return err
 		}
-		return p.headers(s.Data[from:s.At])
+		return p.headers(object)
 	case f.ofOwner():
 		value, err := p.textOrNumber(f, s)
 		if err != nil {
@@ -307,11 +307,11 @@ func (p *Reader) value(f Field, s *Scanner) error {
 
 // wrongKind is the error for a next value of the wrong kind, or for one that is no JSON.
 func (s *Scanner) wrongKind(name, not, fix string) error {
-	from := s.At
-	if err := s.Skip(); err != nil {
+	value, err := s.Value()
+	if err != nil {
 		return err
 	}
-	return &Error{fmt.Sprintf("%s is %s, %s", name, Clip(s.Data[from:s.At]), not), fix}
+	return &Error{fmt.Sprintf("%s is %s, %s", name, Clip(value), not), fix}
 }
 
 // time decodes a timestamp or a delay.
@@ -415,9 +415,7 @@ func (p *Reader) textOrNumber(f Field, s *Scanner) ([]byte, error) {
 	if c := s.Peek(); c != '-' && c-'0' > 9 {
 		return nil, s.wrongKind(p.layout.Names[f], "neither text nor a number", `write it as a string, for example "a"`)
 	}
-	from := s.At
-	err := s.Skip()
-	return s.Data[from:s.At], err
+	return s.Value()
 }
 
 // SetSession notes whose turn the row is; without a name it is nobody's.
@@ -502,16 +500,16 @@ func (s *Scanner) plainIDs(ids []uint64) []uint64 {
 
 // anyID consumes an id however it is written. Index is its place in the list.
 func anyID(s *Scanner, index int) (uint64, error) {
-	s.Peek()
+	c := s.Peek()
 	if v, ok := s.Short(); ok {
 		return v, nil
 	}
-	from := s.At
-	if c := s.Peek(); c != '-' && c-'0' > 9 {
-		if err := s.Skip(); err != nil {
+	if c != '-' && c-'0' > 9 {
+		value, err := s.Value()
+		if err != nil {
 			return 0, err
 		}
-		return 0, badID(index, s.Data[from:s.At])
+		return 0, badID(index, value)
 	}
 	number, err := s.number()
 	if err != nil {

@@ -60,7 +60,6 @@ func (s *Scanner) Object(member func(key []byte) error) error {
 		return s.fail("want a row, an object {…}")
 	}
 	for key := range s.Keys() {
-		s.Peek()
 		if err := member(key); err != nil {
 			return err
 		}
@@ -80,6 +79,14 @@ func (s *Scanner) Skip() error {
 	return s.err()
 }
 
+// Value consumes any value and returns its text.
+func (s *Scanner) Value() ([]byte, error) {
+	s.Peek()
+	from := s.At
+	err := s.Skip()
+	return s.Data[from:s.At], err
+}
+
 // List calls element for each value of an array; value is valid during the call.
 func (s *Scanner) List(element func(i int, value []byte) error) error {
 	if s.Peek() != '[' {
@@ -87,12 +94,11 @@ func (s *Scanner) List(element func(i int, value []byte) error) error {
 	}
 	s.Array()
 	for i := 0; s.Element(); i++ {
-		s.Peek()
-		from := s.At
-		if err := s.Skip(); err != nil {
+		value, err := s.Value()
+		if err != nil {
 			return err
 		}
-		if err := element(i, s.Data[from:s.At]); err != nil {
+		if err := element(i, value); err != nil {
 			return err
 		}
 	}

@@ -29,11 +29,11 @@ type Verbatim struct {
 
 // verbatim reads a value that is kept unchanged.
 func (p *Reader) verbatim(f Field, s *Scanner) error {
-	from := s.At
-	if err := s.Skip(); err != nil {
+	value, err := s.Value()
+	if err != nil {
 		return err
 	}
-	return p.row.SetVerbatim(f, p.layout.Names[f], s.Data[from:s.At])
+	return p.row.SetVerbatim(f, p.layout.Names[f], value)
 }
 
 // SetVerbatim stores the verbatim value of a field called name. It must be of the right kind.
