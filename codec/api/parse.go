@@ -49,9 +49,7 @@ func parseEvent(data []byte, d *Delta, reads dialect) error {
 			return nil
 		}
 	}
-	p := parser{d: d}
-	p.Data = data
-	p.MaxDepth = MaxDepth
+	p := parser{Scanner: scan(data), d: d}
 	err := p.parse(reads)
 	if err == nil && d.plain() {
 		d.last.remember(data, p.textFrom, p.textTo, d)
@@ -65,9 +63,7 @@ func parseBody(body []byte, d *Delta, reads dialect) error {
 		anyBody(body, d)
 		return nil
 	}
-	p := parser{d: d}
-	p.Data = body
-	p.MaxDepth = MaxDepth
+	p := parser{Scanner: scan(body), d: d}
 	return p.parse(reads)
 }
 

@@ -1,7 +1,5 @@
 package api
 
-import "github.com/fastreplay/fastreplay/codec/json"
-
 // vllmGenerate is vLLM's endpoint of token ids in and token ids out. A server has it with --enable-scale-out
 // (vllm/entrypoints/scale_out/token_in_token_out: GenerateRequest, GenerateStreamResponse; tried with 0.32).
 func vllmGenerate() kind {
@@ -50,7 +48,7 @@ func (p *parser) idList() (ids []byte, n int) {
 // NextID takes the first id off a list as Delta.IDs has it. ok is false at the list's end. What is no whole number from
 // 0 to 2^31-1 is -1. It allocates nothing.
 func NextID(ids []byte) (id int, rest []byte, ok bool) {
-	s := json.Scanner{Data: ids, MaxDepth: MaxDepth}
+	s := scan(ids)
 	if s.Peek() == ',' {
 		s.At++
 	}

@@ -176,23 +176,10 @@ func (m *bpe) allowCuts(crossing map[rune]bool) {
 	}
 }
 
-// append adds the tokens of one word.
-func (m *bpe) append(dst []int32, word string, s *scratch) []int32 {
-	for m.cuts {
-		at := m.cut(word)
-		if at == len(word) {
-			break
-		}
-		dst = s.append(dst, word[:at], m)
-		word = word[at:]
-	}
-	return s.append(dst, word, m)
-}
-
 // cut returns where the first part of a word ends.
 func (m *bpe) cut(word string) int {
 	const mark = string(cutMark)
-	for at := 1; at < len(word); {
+	for at := 1; m.cuts && at < len(word); {
 		next := strings.Index(word[at:], mark)
 		if next < 0 {
 			break
@@ -207,8 +194,12 @@ func (m *bpe) cut(word string) int {
 	return len(word)
 }
 
-// appendFresh encodes a word.
-func (m *bpe) appendFresh(dst []int32, word string, s *scratch) []int32 {
+// append encodes a word. If it falls apart, its parts are remembered, too.
+func (m *bpe) append(dst []int32, word string, s *scratch) []int32 {
+	for at := m.cut(word); at < len(word); at = m.cut(word) {
+		dst = s.append(dst, word[:at], m)
+		word = word[at:]
+	}
 	if m.letters != nil {
 		word = byteLetters(m.letters, word)
 	}

@@ -160,18 +160,13 @@ func (p pool) give(s *scratch) {
 
 func newScratch() *scratch { return &scratch{words: make(map[string]span)} }
 
-// wordEncoder encodes a word, or a part of one, that is not remembered.
-type wordEncoder interface {
-	appendFresh(dst []int32, word string, s *scratch) []int32
-}
-
 // append adds the tokens of a word or of a part of one, which it remembers.
-func (s *scratch) append(dst []int32, word string, m wordEncoder) []int32 {
+func (s *scratch) append(dst []int32, word string, m model) []int32 {
 	if at, known := s.words[word]; known {
 		return append(dst, s.ids[at.from:at.end]...)
 	}
 	from := len(dst)
-	dst = m.appendFresh(dst, word, s)
+	dst = m.append(dst, word, s)
 	if len(word) > maxCachedBytes {
 		return dst
 	}

@@ -132,13 +132,9 @@ func (t *tiktoken) find(piece string) int32 { return t.idOf([]byte(piece)) }
 
 func (t *tiktoken) size() int { return len(t.ends) }
 
-func (t *tiktoken) append(dst []int32, text string, s *scratch) []int32 {
-	return s.append(dst, text, t)
-}
-
-// appendFresh cuts a text into words. A word that is no piece begins as its bytes, which are merged like those of
+// append cuts a text into words. A word that is no piece begins as its bytes, which are merged like those of
 // [bpe].
-func (t *tiktoken) appendFresh(dst []int32, text string, s *scratch) []int32 {
+func (t *tiktoken) append(dst []int32, text string, s *scratch) []int32 {
 	for _, at := range t.pattern.find(text) {
 		s.word = append(s.word[:0], text[at[0]:at[1]]...)
 		id := t.idOf(s.word)

@@ -87,7 +87,7 @@ func TestTiktokenCuts(t *testing.T) {
 			for range 1 + chance.IntN(30) {
 				text.WriteString(parts[chance.IntN(len(parts))])
 			}
-			want := tok.model.appendFresh(nil, text.String(), newScratch())
+			want := tok.model.append(nil, text.String(), newScratch())
 			if got := tok.encode(nil, text.String()); !slices.Equal(got, want) {
 				t.Fatalf("%s, %q: %v, want %v", name, text.String(), got, want)
 			}

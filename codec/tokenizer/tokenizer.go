@@ -112,7 +112,7 @@ type stages struct {
 
 // model encodes single words.
 type model interface {
-	wordEncoder
+	// append adds the tokens of a word that is not remembered.
 	append(dst []int32, word string, s *scratch) []int32
 	find(piece string) int32 // its id, or none
 	size() int
@@ -126,7 +126,7 @@ func (h *stages) encode(dst []int32, text string) []int32 {
 	s := h.pool.take()
 	h.stretches(text, func(stretch string, opens bool) {
 		for _, word := range h.words(stretch, opens, s) {
-			dst = h.model.append(dst, word, s)
+			dst = s.append(dst, word, h.model)
 		}
 	}, func(id int32) { dst = append(dst, id) })
 	h.pool.give(s)

@@ -86,12 +86,8 @@ func scored(raw json.RawMessage) (string, float64, error) {
 	return "", 0, errors.New(`want a pair of text and score, as ["the", -3.5]`)
 }
 
+// append adds the tokens of a word.
 func (u *unigram) append(dst []int32, word string, s *scratch) []int32 {
-	return s.append(dst, word, u)
-}
-
-// appendFresh adds the tokens of a word.
-func (u *unigram) appendFresh(dst []int32, word string, s *scratch) []int32 {
 	u.search(word, s)
 	return u.collect(dst, word, s)
 }

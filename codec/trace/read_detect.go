@@ -40,7 +40,7 @@ func detect(
 			if f.CSV {
 				names = head
 			}
-			if f.Fits(names) && looks(f, l.text) && (best < 0 || i < best) {
+			if f.Fits(names, l.text) && (best < 0 || i < best) {
 				best = i
 			}
 		}
@@ -52,11 +52,6 @@ func detect(
 		return f, nil
 	}
 	return nil, undetected(name, lines[0])
-}
-
-// looks reports whether an object, by more than its keys, may be of the format.
-func looks(f *formats.Format, object []byte) bool {
-	return f.Import == nil || f.Import.Looks == nil || f.Import.Looks(object)
 }
 
 // ownKey finds a format if no row is whole. A key that only one format has decides, so that the linter can report what

@@ -22,7 +22,7 @@ func (l *loader) nestedAgents(calls []agents.Call) (roots []*agents.Node, err er
 	}
 	for _, job := range l.nested {
 		job.Place(calls, 0, &l.SubAgents)
-		roots = append(roots, job.Agent())
+		roots = append(roots, job.Agent)
 	}
 	for i := range calls {
 		l.ArrivalNS[i] = calls[i].BeganNS

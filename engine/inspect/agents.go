@@ -8,6 +8,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/kvcache"
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/codec/trace/agents"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/stats"
 	"github.com/fastreplay/fastreplay/engine/workload"
@@ -63,8 +64,8 @@ func endOf(t *trace.Trace, i int, a sched.AssumedLatency) int64 {
 	return t.ArrivalNS[i] + workload.TookNS(t, int32(i), a)
 }
 
-// agents is nil for a trace without jobs.
-func agents(t *trace.Trace, o Options, p *pictures) *Agents {
+// agentsOf is nil for a trace without jobs.
+func agentsOf(t *trace.Trace, o Options, p *pictures) *Agents {
 	if t.Job == nil {
 		return nil
 	}
@@ -225,10 +226,7 @@ func (a *Agents) turns(t *trace.Trace, p *pictures) {
 		}
 		was := t.Blocks(int(before))
 		is := t.Blocks(i)
-		same := 0
-		for same < min(len(was), len(is)) && was[same] == is[same] {
-			same++
-		}
+		same := agents.CommonPrefix(was, is)
 		added := int64(t.InputTokens[i]) - int64(same*t.BlockTokens)
 		grown = append(grown, max(0, added))
 		follow++

@@ -229,7 +229,7 @@ func TestWeka(t *testing.T) {
 	file := must.Have(os.Open(filepath.Join(dir, "weka-48.jsonl.zst")))(t)
 	defer file.Close()
 	tr := must.Have(trace.Read(file, file.Name(), trace.Options{}))(t)
-	a := agents(tr, Options{}, picture(tr))
+	a := agentsOf(tr, Options{}, picture(tr))
 	for name, c := range map[string][2]float64{
 		"rows": {float64(a.Depths[0].Rows + a.Depths[1].Rows), 6192}, "jobs": {float64(a.Jobs), 48}, "hits": {*a.WithinJobs, 0.961154}, "sub-agents": {a.SubAgents.Mean, 1},
 		"most sub-agents": {a.SubAgents.Max, 12}, "took p50": {a.TookS.P50, 6.1}, "took p99": {a.TookS.P99, 68.77}, "TTFT p50": {a.TTFTS.P50, 2.78}, "TTFT p99": {a.TTFTS.P99, 12.89},

@@ -69,7 +69,7 @@ func Analyse(t *trace.Trace, o Options) *Report {
 		TotalTokens:  totals(t),
 		Types:        types(t),
 		Sessions:     sessions(t, o, p),
-		Agents:       agents(t, o, p),
+		Agents:       agentsOf(t, o, p),
 		Context:      contextOf(t, o.MaxModelLen),
 		Replay:       replay(t),
 		pictures:     p,

@@ -43,7 +43,7 @@ type Owned struct {
 func (r *Builder) Layout(ctx context.Context, w *Work) (*Requests, error) {
 	n := w.Requests()
 	m := &Requests{
-		builder: r,
+		Builder: r,
 		work:    w,
 		arena:   &arena{},
 		offsets: make([]int64, n+1),

@@ -16,7 +16,7 @@ import (
 // Requests are the bytes of every request of a run, head and body, in one arena outside the Go heap. They lie there
 // whole, or if their prompts share much, in pieces. Free them after the run.
 type Requests struct {
-	*builder
+	*Builder
 	work    *Work
 	arena   *arena
 	offsets []int64 // request i is offsets[i+1]-offsets[i] bytes long and begins at offsets[i] of all, see place
@@ -135,9 +135,6 @@ func (m *Requests) Free() error {
 
 // digest is SHA-256 of a request.
 type digest = [sha256.Size]byte
-
-// builder is how the requests are made.
-type builder = Builder
 
 // ErrArena means that the memory for the requests could not be had.
 var ErrArena = errors.New("no memory for the requests")

@@ -32,18 +32,14 @@ func Of(v rows.Verbatim) (p Prompt, err error) {
 		p.say(string(rows.AppendUnquoted(nil, v.Content)))
 	case rows.VerbatimMessages:
 		list := fmt.Appendf(nil, "[%s]", v.Content)
-		p.chat(object("messages", list, &err), "messages", nil, v.Tools)
+		messages := rows.Object{Fault: &err}.With("messages", list)
+		p.chat(messages, "messages", nil, v.Tools)
 	case rows.VerbatimPayload:
 		p.body(rows.ObjectOf(fmt.Appendf(nil, "{%s}", v.Content), &err))
 	default:
 		err = rows.Bad("no text", "a prompt of which only the length is known has no blocks to name")
 	}
 	return p, err
-}
-
-// object is one with a value under a key.
-func object(key string, value []byte, fault *error) rows.Object {
-	return rows.Object{Fault: fault}.With(key, value)
 }
 
 func (p *Prompt) say(text string) {

@@ -161,10 +161,10 @@ func (f *Format) CheckUnit(unit time.Duration) error {
 	return nil
 }
 
-// Fits reports whether an object with these keys is of the format.
-func (f *Format) Fits(keys []string) bool {
-	if f.Import != nil {
-		return f.Import.Match(keys)
+// Fits reports whether a line with these keys is of the format.
+func (f *Format) Fits(keys []string, text []byte) bool {
+	if in := f.Import; in != nil {
+		return in.Match(keys) && (in.Looks == nil || in.Looks(text))
 	}
 	enough := f.Enough
 	if enough == nil {

@@ -32,19 +32,16 @@ type SubAgents struct {
 // Whether they are absolute or relative is one decision for all that is read, since one tool recorded it. Shown says
 // what the times of each sub-agent show, and few of them show it alone.
 type Nested struct {
-	agent  *agents.Node
+	Agent  *agents.Node // its calls are places in the batch, and after Move those among all rows
 	atNS   int64 // of a sub-agent
 	tookNS int64 // agents.None = not recorded
 	inside []*Nested
 }
 
-// Agent returns the agent. Its calls are places in the batch, and after Move those among all rows.
-func (n *Nested) Agent() *agents.Node { return n.agent }
-
 // Move adds to the places of all calls.
 func (n *Nested) Move(by int32) {
-	for i := range n.agent.Calls {
-		n.agent.Calls[i] += by
+	for i := range n.Agent.Calls {
+		n.Agent.Calls[i] += by
 	}
 	for _, s := range n.inside {
 		s.Move(by)
@@ -56,7 +53,7 @@ func (n *Nested) Move(by int32) {
 func (n *Nested) Shown(calls []agents.Call, by map[Basis][]int32) {
 	for _, s := range n.inside {
 		s.Shown(calls, by)
-		own := timesOf(calls, s.agent)
+		own := timesOf(calls, s.Agent)
 		if len(own.begins) == 0 {
 			continue
 		}
@@ -72,7 +69,7 @@ func (n *Nested) Shown(calls []agents.Call, by map[Basis][]int32) {
 		case relative > absolute:
 			shown = Relative
 		}
-		by[shown] = append(by[shown], s.agent.Calls[0])
+		by[shown] = append(by[shown], s.Agent.Calls[0])
 	}
 }
 
@@ -94,18 +91,18 @@ func (s *Nested) fits(own times, begin int64) int {
 // Place gives the calls of all sub-agents instants of the whole job, and counts them. The agent's own have such
 // already; the instants of its sub-agents count from base, 0 for a job.
 func (n *Nested) Place(calls []agents.Call, base int64, count *SubAgents) {
-	own := timesOf(calls, n.agent)
+	own := timesOf(calls, n.Agent)
 	for _, s := range n.inside {
-		p := s.placement(own, timesOf(calls, s.agent), base, count)
-		for _, i := range s.agent.Calls {
+		p := s.placement(own, timesOf(calls, s.Agent), base, count)
+		for _, i := range s.Agent.Calls {
 			calls[i].BeganNS += p.shift
 		}
-		if len(s.agent.Calls) > 0 {
+		if len(s.Agent.Calls) > 0 {
 			*p.count++
 		}
-		s.agent.EndNS = p.end
+		s.Agent.EndNS = p.end
 		if s.tookNS < 0 {
-			s.agent.EndNS = agents.NoTime
+			s.Agent.EndNS = agents.NoTime
 		}
 		s.Place(calls, p.shift, count)
 	}

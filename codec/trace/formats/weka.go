@@ -74,7 +74,7 @@ func (w *wekaReader) read(b *Batch, o object) {
 	t := &wekaTrace{Batch: b, names: uniqueNames{}}
 	job := &agents.Node{Name: w.readHead(b, o), Kind: "main"}
 	o.Need("requests", "it is the list of what was sent")
-	b.Nested = &Nested{agent: job, inside: t.readRequests(job, o, 0)}
+	b.Nested = &Nested{Agent: job, inside: t.readRequests(job, o, 0)}
 	if !o.OK() {
 		return
 	}
@@ -140,7 +140,7 @@ func (t *wekaTrace) readRequests(agent *agents.Node, o object, reach int64) (ins
 // readSubAgent reads a sub-agent, whose requests may have times of their own.
 func (t *wekaTrace) readSubAgent(parent *agents.Node, o object, reach int64) *Nested {
 	sub := &agents.Node{Depth: parent.Depth + 1, Kind: "sub-agent"}
-	s := &Nested{agent: sub}
+	s := &Nested{Agent: sub}
 	if sub.Depth > mostNested {
 		o.Fail(fmt.Sprintf("sub-agents are nested more than %d deep", mostNested), "let fewer start each other")
 		return s
