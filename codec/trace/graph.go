@@ -26,6 +26,9 @@ const (
 	NoDelay = agents.NoDelay
 )
 
+// SubAgents counts those of a file that says of each only one instant.
+type SubAgents = formats.SubAgents
+
 // Agents are the columns of a trace of agents: jobs, and what was recorded of each request. A job is a task that was
 // given to an agent, with all requests of that agent and of its sub-agents. A conversation, see Trace.Session, is what
 // one agent or sub-agent said. Columns that a file does not have are nil.
@@ -38,7 +41,7 @@ type Agents struct {
 	TookNS      []int64 // from the request to the end of its answer, as recorded; -1 = not recorded
 	TTFTNS      []int64 // from the request to the first token, as recorded; -1 = not recorded
 	Cached      []int32 // tokens of the prompt that the recorded server had in its cache; -1 = not recorded
-	SubAgents   formats.SubAgents
+	SubAgents   SubAgents
 }
 
 // JobNumbers returns the number of each request's job, from 0 in order of arrival, and how many jobs there are. If the

@@ -49,7 +49,7 @@ func (l *loader) linkAgents() error {
 	if errors.As(err, &limit) {
 		return l.refuseAt(limit.Call, limit.Error(), limit.Fix())
 	}
-	l.SubAgents.Background += links.Background
+	l.SubAgents.Background += int64(links.Background)
 	named := l.Job != nil
 	if of != nil {
 		l.Depth = make([]int32, len(of))

@@ -44,7 +44,7 @@ func (l *loader) settleBasis(shown map[Basis][]int32) error {
 		basis, other = other, basis
 	}
 	l.SubAgents.Basis = basis
-	l.SubAgents.Shown = len(shown[basis])
+	l.SubAgents.Shown = int64(len(shown[basis]))
 	contrary := shown[other]
 	if !told && len(contrary)*100 > (absolute+relative)*maxOtherBasisPercent {
 		return l.collect(l.refuseMixed(basis, l.SubAgents.Shown, contrary))
@@ -61,7 +61,7 @@ func (l *loader) settleBasis(shown map[Basis][]int32) error {
 }
 
 // refuseMixed is the error for sub-agents that show another basis than most do.
-func (l *loader) refuseMixed(basis Basis, most int, contrary []int32) error {
+func (l *loader) refuseMixed(basis Basis, most int64, contrary []int32) error {
 	e := &LintError{More: max(0, len(contrary)-maxFaults)}
 	for _, i := range contrary[:len(contrary)-e.More] {
 		name := rows.Quote(l.sessionNames[l.Session[i]])

@@ -18,9 +18,9 @@ import (
 // Agents is what agents did. A job is a task with all requests of its agents; an agent is a conversation. Where the
 // trace does not have how long a request took, that follows from the assumed speed; see Sessions.
 type Agents struct {
-	Jobs      int64              `json:"jobs"`               // in the selection
-	Requests  *stats.Percentiles `json:"requests_per_job"`   // rows of a job
-	SubAgents *stats.Percentiles `json:"sub_agents_per_job"` // its agents at depth 1 and deeper
+	Jobs            int64              `json:"jobs"`               // in the selection
+	Requests        *stats.Percentiles `json:"requests_per_job"`   // rows of a job
+	SubAgentsPerJob *stats.Percentiles `json:"sub_agents_per_job"` // its agents at depth 1 and deeper
 	// most agents of a job that had a request in flight at one instant
 	AtOnce *stats.Percentiles `json:"agents_at_once"`
 	// rows by depth: depth 0 is the first agents of jobs, depth 1 their sub-agents, and so on
@@ -46,17 +46,7 @@ type Agents struct {
 	RecordedRows int64    `json:"recorded_hit_rows"` // rows of which the recorded server's hits are known
 	// recorded hits as a share of the input tokens of these rows; null if there are none
 	RecordedHits *float64 `json:"recorded_hits"`
-	// in the file: it is not known when it ended, so nothing waits for it
-	Background int64 `json:"background_sub_agents"`
-	// sub-agents in the file of which it has one instant, which the data show to be the end
-	EndedThen int64 `json:"instant_was_the_end"`
-	BegunThen int64 `json:"instant_was_the_begin"` // likewise the begin
-	// sub-agents whose requests have times of the whole job, not since its begin
-	OwnClock int64 `json:"requests_have_job_time"`
-	// what the times of sub-agents' requests are taken to count from. absolute: the begin of the job. relative: that of
-	// the sub-agent. "" if the file does not nest sub-agents
-	Basis      string `json:"times_basis"`
-	BasisShown int64  `json:"times_basis_shown"` // sub-agents whose times fit that and not the other
+	trace.SubAgents
 }
 
 // endOf is when request i had ended: as recorded, or else as assumed, since its arrival.
@@ -74,15 +64,7 @@ func agentsOf(t *trace.Trace, o Options, p *pictures) *Agents {
 	for i, job := range number {
 		rows[job] = append(rows[job], int32(i))
 	}
-	a := &Agents{
-		Jobs:       int64(n),
-		Background: int64(t.SubAgents.Background),
-		EndedThen:  int64(t.SubAgents.EndedThen),
-		BegunThen:  int64(t.SubAgents.BegunThen),
-		OwnClock:   int64(t.SubAgents.OwnClock),
-		Basis:      string(t.SubAgents.Basis),
-		BasisShown: int64(t.SubAgents.Shown),
-	}
+	a := &Agents{Jobs: int64(n), SubAgents: t.SubAgents}
 	a.jobs(t, rows, o.Assumed, p)
 	a.depths(t)
 	a.turns(t, p)
@@ -112,7 +94,7 @@ func (a *Agents) jobs(t *trace.Trace, rows [][]int32, assumed sched.AssumedLaten
 		spanSum += length
 	}
 	a.Requests = stats.Describe(requests, 1)
-	a.SubAgents = stats.Describe(subAgents, 1)
+	a.SubAgentsPerJob = stats.Describe(subAgents, 1)
 	a.WithinJobs = hitsWithin(t, rows)
 	if !t.Untimed {
 		a.AtOnce = stats.Describe(atOnce, 1)
@@ -282,15 +264,15 @@ func (a *Agents) basis() string {
 		return ""
 	}
 	all := a.EndedThen + a.BegunThen + a.OwnClock
-	return fmt.Sprintf("%s: %d of %s", a.Basis, a.BasisShown, format.Many(all, "sub-agent"))
+	return fmt.Sprintf("%s: %d of %s", a.Basis, a.Shown, format.Many(all, "sub-agent"))
 }
 
 // inWords says how many jobs there are, and how deep their agents are.
 func (a *Agents) inWords() string {
 	jobs := format.Many(a.Jobs, "job")
-	if a.SubAgents.Max == 0 {
+	if a.SubAgentsPerJob.Max == 0 {
 		return jobs
 	}
-	subAgents := format.Many(int64(a.SubAgents.Max), "sub-agent")
+	subAgents := format.Many(int64(a.SubAgentsPerJob.Max), "sub-agent")
 	return jobs + " with up to " + subAgents + ", at most " + format.Count(len(a.Depths)-1) + " deep"
 }

@@ -231,8 +231,8 @@ func TestWeka(t *testing.T) {
 	tr := must.Have(trace.Read(file, file.Name(), trace.Options{}))(t)
 	a := agentsOf(tr, Options{}, picture(tr))
 	for name, c := range map[string][2]float64{
-		"rows": {float64(a.Depths[0].Rows + a.Depths[1].Rows), 6192}, "jobs": {float64(a.Jobs), 48}, "hits": {*a.WithinJobs, 0.961154}, "sub-agents": {a.SubAgents.Mean, 1},
-		"most sub-agents": {a.SubAgents.Max, 12}, "took p50": {a.TookS.P50, 6.1}, "took p99": {a.TookS.P99, 68.77}, "TTFT p50": {a.TTFTS.P50, 2.78}, "TTFT p99": {a.TTFTS.P99, 12.89},
+		"rows": {float64(a.Depths[0].Rows + a.Depths[1].Rows), 6192}, "jobs": {float64(a.Jobs), 48}, "hits": {*a.WithinJobs, 0.961154}, "sub-agents": {a.SubAgentsPerJob.Mean, 1},
+		"most sub-agents": {a.SubAgentsPerJob.Max, 12}, "took p50": {a.TookS.P50, 6.1}, "took p99": {a.TookS.P99, 68.77}, "TTFT p50": {a.TTFTS.P50, 2.78}, "TTFT p99": {a.TTFTS.P99, 12.89},
 		"longest job": {a.SpanS.Max, 94902.72},
 	} {
 		expect.Near(t, c[0], c[1], 1e-5*max(1, c[1]), name)

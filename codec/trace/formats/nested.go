@@ -19,11 +19,17 @@ const (
 // SubAgents counts the sub-agents of a file that says of each only one instant. It is about all files that are read,
 // not the selection.
 type SubAgents struct {
-	EndedThen, BegunThen int // what the instant was found to be, where the basis is relative
-	OwnClock             int // sub-agents of which the basis is absolute
-	Background           int // nothing waits for them: it is not known when they ended
-	Basis                Basis
-	Shown                int // sub-agents whose times fit the basis and not the other
+	// in the file: it is not known when it ended, so nothing waits for it
+	Background int64 `json:"background_sub_agents"`
+	// sub-agents in the file of which it has one instant, which the data show to be the end
+	EndedThen int64 `json:"instant_was_the_end"`
+	BegunThen int64 `json:"instant_was_the_begin"` // likewise the begin
+	// sub-agents whose requests have times of the whole job, not since its begin
+	OwnClock int64 `json:"requests_have_job_time"`
+	// what the times of sub-agents' requests are taken to count from. absolute: the begin of the job. relative: that of
+	// the sub-agent. "" if the file does not nest sub-agents
+	Basis Basis `json:"times_basis"`
+	Shown int64 `json:"times_basis_shown"` // sub-agents whose times fit that and not the other
 }
 
 // Nested is an agent of a job with its sub-agents, as a file nests them. The instants of a sub-agent and of its
@@ -33,8 +39,8 @@ type SubAgents struct {
 // what the times of each sub-agent show, and few of them show it alone.
 type Nested struct {
 	Agent  *agents.Node // its calls are places in the batch, and after Move those among all rows
-	atNS   int64 // of a sub-agent
-	tookNS int64 // agents.None = not recorded
+	atNS   int64        // of a sub-agent
+	tookNS int64        // agents.None = not recorded
 	inside []*Nested
 }
 
@@ -130,7 +136,7 @@ func anyWithin(at []int64, from, before int64) bool {
 // placement is where a sub-agent may lie: when it began and ended, and what is added to the times of its requests.
 type placement struct {
 	begin, end, shift int64
-	count             *int
+	count             *int64
 }
 
 // placement decides what the instant of a sub-agent is. Its requests must lie between its begin and its end. Then it
