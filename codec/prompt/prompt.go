@@ -33,9 +33,9 @@ type Source interface {
 	// for the inside of an array, or text without escapes for the inside of a string.
 	Append(dst []byte, s Spec) []byte
 
-	// A prompt can also be appended in pieces: its first token (Append of a Spec with one token), the rest of its first
-	// block, its other blocks, its unique tokens. What follows the first token is the same behind any tokens, byte for
-	// byte.
+	// A prompt can also be appended in pieces. They are its first token (Append of a Spec with one token), the rest of
+	// its first block, its other blocks, and its unique tokens. What follows the first token is the same behind any
+	// tokens, byte for byte.
 
 	// RunSize returns how many bytes a run of tokens has behind others: a block, or what is unique.
 	RunSize(tokens int) int

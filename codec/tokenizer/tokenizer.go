@@ -12,9 +12,9 @@
 // forms follow the version of Unicode of Go and golang.org/x/text. So characters that only newer or older versions
 // assign may be cut in another way.
 //
-// It is our own because no pure-Go library does this: in November 2026 sugarme/tokenizer (v0.3.0) panics on the
-// patterns of Qwen and Llama 3 and did not end within minutes on our texts with that of Llama 2, and
-// gomlx/go-huggingface (v0.3.1) reads no tokenizer.json.
+// It is our own because no pure-Go library does this (November 2026). Version 0.3.0 of sugarme/tokenizer panics on the
+// patterns of Qwen and Llama 3. With that of Llama 2 it did not end within minutes on our texts. Version 0.3.1 of
+// gomlx/go-huggingface reads no tokenizer.json.
 //
 // The package is not an API: any release may change it.
 package tokenizer

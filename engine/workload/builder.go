@@ -145,8 +145,8 @@ func (m *Requests) digest(i int, body gather.List) digest {
 	return m.digestOf(path, body)
 }
 
-// appendOutline appends what the body of request i is made of: the blocks by their ids, and as it is the first block
-// and all that stands before and behind the blocks. The first block tells how ids become tokens.
+// appendOutline appends what the body of request i is made of. That is the blocks by their ids, and all that stands
+// before and behind them. The first block is there as it is, too, and tells how ids become tokens.
 func (m *Requests) appendOutline(dst []byte, i int) []byte {
 	all := m.work.specOf(i)
 	first := all

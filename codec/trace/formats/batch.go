@@ -92,8 +92,8 @@ func (b *Batch) setAll(r *row, o object, fields ...rows.Field) {
 }
 
 // setOwner is setAll for whose a row is, which most formats tell only where --fields names it. A model that stands
-// under a key of the format's own is noted, but no request asks for it unless --fields names it: the server under test
-// need not have it.
+// under a key of the format's own is noted. No request asks for it unless --fields names it, since the server under
+// test need not have it.
 func (b *Batch) setOwner(r *row, o object, modelKey string) {
 	b.setAll(r, o, rows.TenantField, rows.ModelField, rows.ClassField, rows.PriorityField)
 	if model := o.Value(modelKey); b.name(rows.ModelField) == "" && len(model) > 0 && model[0] == '"' {
