@@ -39,12 +39,7 @@ func (p *parser) choice(byIDs bool) {
 		if n == 0 {
 			return
 		}
-		c = content{
-			present:  true,
-			filled:   c.filled,
-			reasoned: c.reasoned,
-			answer:   c.answer,
-		}
+		c.present, c.role, c.tool = true, false, false
 		finished = false
 		p.d.MoreTokens = max(0, p.d.MoreTokens) + n
 	}

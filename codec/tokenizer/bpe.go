@@ -3,7 +3,6 @@ package tokenizer
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"strings"
 	"unicode/utf8"
 )
@@ -127,9 +126,6 @@ func (m *bpe) readMerges(raw json.RawMessage) error {
 				pairs = append(pairs, strings.Split(line, " "))
 			}
 		}
-	}
-	if len(pairs) > math.MaxInt32 {
-		return fmt.Errorf("%d merges are too many", len(pairs))
 	}
 	crossing := make(map[rune]bool)
 	m.merges = make(map[uint64]merge, len(pairs))

@@ -81,11 +81,7 @@ func (p *page) amplified(a *metrics.Amplify) {
 
 // loadRows are the names and texts of a load's numbers, as tables have them of one before --amplify.
 func loadRows(l metrics.Load) []quantity {
-	fill, err := fillerOf(&Report{Amplify: &metrics.Amplify{Before: l}})
-	if err != nil {
-		panic("BUG: inspect: " + err.Error()) // a load has finite numbers
-	}
-	all := declared(fill)
+	all := declared(fillerOf(&Report{Amplify: &metrics.Amplify{Before: l}}))
 	i := slices.IndexFunc(all, func(s section) bool {
 		return s.title == "before --amplify"
 	})

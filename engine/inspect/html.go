@@ -22,19 +22,12 @@ func HTML(w io.Writer, reports []*Report) error {
 	}
 	words := chart.Section{}
 	for i := range reports {
-		findings, err := p.findings(i)
-		if err != nil {
-			return err
-		}
-		words.Findings = append(words.Findings, findings...)
+		words.Findings = append(words.Findings, p.findings(i)...)
 	}
 	pictures := slices.DeleteFunc(p.pictures(), func(s chart.Section) bool {
 		return len(s.Graphs) == 0
 	})
-	tables, err := p.tables(len(pictures) > 0)
-	if err != nil {
-		return err
-	}
+	tables := p.tables(len(pictures) > 0)
 	d.Sections = slices.Concat([]chart.Section{words}, pictures, tables)
 	return d.Write(w)
 }
@@ -57,14 +50,10 @@ func whatWasRead(r *Report) []string {
 }
 
 // findings are a trace in words, and what is wrong with it.
-func (p *htmlPage) findings(i int) ([]chart.Finding, error) {
+func (p *htmlPage) findings(i int) []chart.Finding {
 	r := p.reports[i]
-	lines, err := inWords(r)
-	if err != nil {
-		return nil, err
-	}
 	refusals := chart.Finding{Grade: chart.Bad, Word: "A replay would refuse " + p.names[i]}
-	said := chart.Finding{Lines: lines}
+	said := chart.Finding{Lines: inWords(r)}
 	notes := chart.Finding{Grade: chart.Warn}
 	if len(p.reports) > 1 {
 		said.Word = p.names[i]
@@ -83,7 +72,7 @@ func (p *htmlPage) findings(i int) ([]chart.Finding, error) {
 	if len(notes.Lines) > 0 {
 		all = append(all, notes)
 	}
-	return all, nil
+	return all
 }
 
 // pictures are the sections of graphs, also of those that no trace has.
@@ -263,17 +252,13 @@ func (p *htmlPage) cacheDefinitions() string {
 
 // tables are sections of all numbers. Those of routers and tiers are shown, others are folded if there are pictures. Of
 // a single trace the caches are one table, the tiers are one, and all else is a grid.
-func (p *htmlPage) tables(folded bool) ([]chart.Section, error) {
-	all, err := tables(p.reports)
-	if err != nil {
-		return nil, err
-	}
+func (p *htmlPage) tables(folded bool) []chart.Section {
 	routers := chart.Section{Title: "Routing"}
 	tiers := chart.Section{Title: "Tiers"}
 	caches := chart.Section{Title: "LRU caches by capacity", Folded: folded}
 	rest := chart.Section{Title: "All numbers", Folded: folded}
 	one := len(p.reports) == 1
-	for _, t := range all {
+	for _, t := range tables(p.reports) {
 		table := chart.Table{
 			Title: t.Title,
 			Head:  append([]string{""}, p.names...),
@@ -323,5 +308,5 @@ func (p *htmlPage) tables(folded bool) ([]chart.Section, error) {
 	}
 	return slices.DeleteFunc([]chart.Section{routers, tiers, caches, rest}, func(s chart.Section) bool {
 		return len(s.Tables)+len(s.Facts) == 0
-	}), nil
+	})
 }

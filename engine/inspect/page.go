@@ -18,13 +18,9 @@ const labelWidth = 18
 func Print(w io.Writer, reports []*Report, width int) error {
 	p := &page{format.NewPage(width, labelWidth)}
 	if len(reports) == 1 {
-		if err := p.single(reports[0]); err != nil {
-			return err
-		}
+		p.single(reports[0])
 	} else {
-		if err := p.sideBySide(reports); err != nil {
-			return err
-		}
+		p.sideBySide(reports)
 		for _, r := range reports {
 			p.Line("")
 			p.Line(shorten(r.Trace, p.Width))
@@ -68,11 +64,8 @@ func shorten(s string, n int) string {
 }
 
 // single prints one report.
-func (p *page) single(r *Report) error {
-	all, err := sections(r, nil)
-	if err != nil {
-		return err
-	}
+func (p *page) single(r *Report) {
+	all := sections(r, nil)
 	p.Line(shorten(r.Trace, p.Width))
 	p.Wrap("  ", "  ", format.Gap, whatWasRead(r))
 	p.Line("")
@@ -123,7 +116,6 @@ func (p *page) single(r *Report) error {
 		p.Row("  "+row[0], 24, needs, row[1:]...)
 	}
 	p.plots(r)
-	return nil
 }
 
 // lines prints those lines of which the trace has something.
@@ -248,11 +240,8 @@ const (
 )
 
 // sideBySide prints the findings of each report, then a column for each, as many beside each other as fit.
-func (p *page) sideBySide(reports []*Report) error {
-	all, err := tables(reports)
-	if err != nil {
-		return err
-	}
+func (p *page) sideBySide(reports []*Report) {
+	all := tables(reports)
 	for _, r := range reports {
 		if len(r.Findings) > 0 {
 			p.Line(shorten(r.Trace, p.Width))
@@ -278,7 +267,6 @@ func (p *page) sideBySide(reports []*Report) error {
 			}
 		}
 	}
-	return nil
 }
 
 // report prints a row with a column for each report.

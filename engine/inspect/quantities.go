@@ -31,13 +31,9 @@ type section struct {
 }
 
 // sections are all quantities of a report, of LRU caches those with the capacities.
-func sections(r *Report, capacities []int64) ([]section, error) {
-	fill, err := fillerOf(r)
-	if err != nil {
-		return nil, err
-	}
+func sections(r *Report, capacities []int64) []section {
 	return slices.Concat(
-		declared(fill),
+		declared(fillerOf(r)),
 		columns(typeRows(cmp.Or(r.Agents, &Agents{}).Depths), "rows at a depth", "", "mean input at a depth",
 			"mean output at a depth"),
 		columns(typeRows(r.Types), "", "rows of a type", "mean input of a type", "mean output of a type"),
@@ -46,14 +42,14 @@ func sections(r *Report, capacities []int64) ([]section, error) {
 		columns(r.Tiers.rows(), "tiers, of tokens", "tiers, mean tokens/s", "tiers, tokens in the busiest second",
 			"tiers, mean GB/s", "tiers, GB in the busiest second"),
 		routingSections(r),
-		columns(r.Replay.rows(), "", "", "memory to replay, about")), nil
+		columns(r.Replay.rows(), "", "", "memory to replay, about"))
 }
 
 // fillerOf has the values of a report, and what is computed of them for people under a key that is empty.
-func fillerOf(r *Report) (*format.Filler, error) {
+func fillerOf(r *Report) *format.Filler {
 	fill, err := format.NewFiller(r)
 	if err != nil {
-		return nil, err
+		panic("BUG: inspect: a report with numbers that are not finite: " + err.Error())
 	}
 	fill.Printers["rows/s"] = rate
 	fill.Printers["tokens"] = tokens
@@ -67,7 +63,7 @@ func fillerOf(r *Report) (*format.Filler, error) {
 	if r.OutputTokens.known() == nil {
 		delete(fill.Values, "output_tokens")
 	}
-	return fill, nil
+	return fill
 }
 
 // computed are the texts with keys that begin with a point.
@@ -179,11 +175,8 @@ func percentileName(key string) string {
 var words string
 
 // inWords are a trace's main numbers as sentences: the lines of words.txt.
-func inWords(r *Report) (out []string, err error) {
-	fill, err := fillerOf(r)
-	if err != nil {
-		return nil, err
-	}
+func inWords(r *Report) (out []string) {
+	fill := fillerOf(r)
 	for line := range strings.Lines(words) {
 		var sentences []string
 		for sentence := range strings.SplitSeq(strings.TrimSpace(line), " | ") {
@@ -191,7 +184,7 @@ func inWords(r *Report) (out []string, err error) {
 		}
 		out = append(out, strings.Join(format.Present(sentences...), " "))
 	}
-	return format.Present(out...), nil
+	return format.Present(out...)
 }
 
 // columns makes a section of each column of a table of the page, whose rows begin with their names.
@@ -225,15 +218,11 @@ type table struct {
 }
 
 // tables are the sections of these reports. Rows that no report can fill are left out.
-func tables(reports []*Report) (all []table, err error) {
+func tables(reports []*Report) (all []table) {
 	capacities := capacities(reports)
 	for i, r := range reports {
 		next := 0 // where a table that no report before has is put
-		sections, err := sections(r, capacities)
-		if err != nil {
-			return nil, err
-		}
-		for _, s := range sections {
+		for _, s := range sections(r, capacities) {
 			if s.title == "" {
 				continue
 			}
@@ -257,7 +246,7 @@ func tables(reports []*Report) (all []table, err error) {
 	}
 	return slices.DeleteFunc(all, func(t table) bool {
 		return len(t.Rows) == 0
-	}), nil
+	})
 }
 
 // fill writes the cells of report i of n. Where names are the same, each has a row.
