@@ -44,51 +44,41 @@ func Renumber(all []Hashed) {
 // Hashed returns the trace of the requests in order, with what takes the place of their text. Nothing stays of their
 // words and names. The head says how that was made.
 func (t *Trace) Hashed(order []int32, all []Hashed, head Head) *Trace {
-	out := t.chosen(order)
-	head.Source = cmp.Or(head.Source, t.Format)
-	out.Format = Own
-	out.Heads = []Head{head}
-	out.Lint.Dropped, out.Lint.Failed, out.Lint.Unanswered = 0, 0, 0 // the head counts them
-	out.BlockTokens = head.BlockSize
-	out.Endpoint = ""
-	out.Agents = Agents{
-		TookNS: out.TookNS,
-		TTFTNS: out.TTFTNS,
-		Cached: out.Cached,
-	}
-	out.ids = lists.Store[uint64]{}
-	out.verbatims, out.answers, out.answerIDs, out.dependencies, out.sessionNames = nil, nil, nil, nil, nil
-	out.Owner, out.Owners, out.Type, out.Types, out.Guessed = nil, nil, nil, nil, nil
-	out.Chat, out.Parent, out.Turn, out.Session = nil, nil, nil, nil
-	named := slices.ContainsFunc(all, func(h Hashed) bool { return h.Session != "" })
-	if slices.ContainsFunc(all, func(h Hashed) bool { return h.Owner != rows.Owner{} }) {
-		out = out.WithOwners(func(i int) rows.Owner { return all[i].Owner })
-	}
-	if slices.ContainsFunc(all, func(h Hashed) bool { return h.Extra != nil }) {
-		out.verbatims = newVerbatimStore()
-		for _, h := range all {
-			out.verbatims.add(Verbatim{Extra: h.Extra}, false)
-		}
-	}
-	for i, h := range all {
-		out.InputTokens[i] = h.InputTokens
-		out.OutputTokens[i] = h.OutputTokens
-		out.ids.Add(h.IDs)
-		addList(&out.answerIDs, h.AnswerIDs, i)
-		addTo(&out.Guessed, h.Guessed, i, false)
-		if !named {
-			continue
-		}
-		session := noSession(int(out.Row[i]))
+	var c columns
+	for n, i := range order {
+		h := &all[n]
+		r := rows.NewRow()
+		r.Seen = rows.SetOf(rows.TimestampField, rows.DelayField)
+		r.TimeNS = t.ArrivalNS[i]
+		r.DelayNS = valueAt(t.DelayNS, int(i))
+		r.TookNS = valueAt(t.TookNS, int(i))
+		r.TTFTNS = valueAt(t.TTFTNS, int(i))
+		r.CachedTokens = valueAt(t.Cached, int(i))
+		r.InputTokens = h.InputTokens
+		r.OutputTokens = h.OutputTokens
+		r.IDs = h.IDs
+		r.AnswerIDs = h.AnswerIDs
+		r.Guessed = h.Guessed
+		r.Owner = h.Owner
+		r.Verbatim.Extra = h.Extra
 		if h.Session != "" {
-			session, _ = rows.SessionNumber([]byte(h.Session))
-			if out.sessionNames == nil {
-				out.sessionNames = map[int64]string{}
-			}
-			out.sessionNames[session] = h.Session
+			r.SetSession([]byte(h.Session))
+			r.SessionName = []byte(h.Session) // though it be a number
 		}
-		out.Session = append(out.Session, session)
+		c.keep(&r, int(t.Row[i]), 0, false)
 	}
+	head.Source = cmp.Or(head.Source, t.Format)
+	out := &c.Trace
+	out.Name = t.Name
+	out.Format = Own
+	out.TimeUnit = t.TimeUnit
+	out.BlockTokens = head.BlockSize
+	out.FileRows = t.FileRows
+	out.Untimed = t.Untimed
+	out.Owners = c.owners.names
+	out.Heads = []Head{head}
+	out.Lint = t.Lint
+	out.Lint.Dropped, out.Lint.Failed, out.Lint.Unanswered = 0, 0, 0 // the head counts them
 	return out
 }
 
