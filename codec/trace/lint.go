@@ -234,7 +234,7 @@ const (
 // refuseUnit is the error for a span in ns that another time unit must have made. One that another unit may have made
 // is noted.
 func (l *loader) refuseUnit(spanNS int64) error {
-	if l.timed == 0 || l.o.TimeUnit != 0 || l.format.OneUnit || spanNS == 0 {
+	if l.timed == 0 || l.o.TimeUnit != 0 || !l.format.UnitVaries || spanNS == 0 {
 		return nil
 	}
 	rows := len(l.ArrivalNS) - len(l.unusable)

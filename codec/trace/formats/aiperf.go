@@ -37,7 +37,8 @@ func aiperfTurns(name string, match func(keys []string) bool, read func(*Batch, 
 			Names: rows.Usual(rows.TimestampField, rows.OutputField, rows.SessionField, rows.DelayField,
 				rows.ExtraField),
 		},
-		Words: true,
+		UnitVaries: true,
+		Words:      true,
 		Import: &Importer{
 			Match: match,
 			Read:  ofObject(read),
@@ -46,14 +47,14 @@ func aiperfTurns(name string, match func(keys []string) bool, read func(*Batch, 
 	}
 }
 
-func readSingleTurn(out *Batch, o object) {
+func readSingleTurn(b *Batch, o object) {
 	t := readTurn(o)
 	checkType(o, "single_turn")
 	if !o.OK() {
 		return
 	}
-	r := out.add()
-	out.setAll(r, o, rows.TimestampField, rows.OutputField, rows.SessionField, rows.DelayField, rows.ExtraField)
+	r := b.add()
+	b.setAll(r, o, rows.TimestampField, rows.OutputField, rows.SessionField, rows.DelayField, rows.ExtraField)
 	if !r.Seen.Has(rows.SessionField) {
 		r.Seen &^= rows.SetOf(rows.DelayField) // there is no turn before to wait for
 	}
@@ -61,7 +62,7 @@ func readSingleTurn(out *Batch, o object) {
 		r.Verbatim.Kind = rows.VerbatimText
 		r.Verbatim.Content = rows.Unquoted(t.texts[0])
 	} else {
-		out.setMessages(r, t.appendMessage(nil))
+		b.setMessages(r, t.appendMessage(nil))
 	}
 }
 
@@ -85,7 +86,7 @@ func multiTurn() *Format {
 	})
 }
 
-func readMultiTurn(out *Batch, o object) {
+func readMultiTurn(b *Batch, o object) {
 	checkType(o, "multi_turn")
 	o.Need("turns", "it is the list of messages")
 	var said []byte // so far
@@ -97,15 +98,15 @@ func readMultiTurn(out *Batch, o object) {
 		}
 		said = t.appendMessage(said)
 		if t.role == "assistant" && asked && t.plain() {
-			question := &out.Rows[len(out.Rows)-1]
+			question := &b.Rows[len(b.Rows)-1]
 			question.Answer = rows.Unquoted(t.texts[0])
 		}
 		asked = t.role != "assistant" && t.role != "system" && t.role != "developer"
 		if asked {
-			r := out.add()
-			out.setMessages(r, said)
-			out.setAll(r, message, rows.TimestampField, rows.OutputField, rows.DelayField, rows.ExtraField)
-			out.setConversation(r, o)
+			r := b.add()
+			b.setMessages(r, said)
+			b.setAll(r, message, rows.TimestampField, rows.OutputField, rows.DelayField, rows.ExtraField)
+			b.setConversation(r, o)
 		}
 	})
 }

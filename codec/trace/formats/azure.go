@@ -27,9 +27,8 @@ func azure() *Format {
 			},
 			Required: rows.SetOf(rows.TimestampField, rows.InputField, rows.OutputField),
 		},
-		Unit:    time.Second,
-		OneUnit: true,
-		Write:   &Writer{Head: "TIMESTAMP,ContextTokens,GeneratedTokens\n", Append: appendAzure},
+		Unit:  time.Second,
+		Write: &Writer{Head: "TIMESTAMP,ContextTokens,GeneratedTokens\n", Append: appendAzure},
 	}
 }
 

@@ -58,7 +58,7 @@ func (a *batchAnswers) readAnswer(o object) {
 	o.Note(errNoRow)
 }
 
-func (a *batchAnswers) read(out *Batch, o object) {
+func (a *batchAnswers) read(b *Batch, o object) {
 	if o.Has("response") || o.Has("error") {
 		a.readAnswer(o)
 		return
@@ -78,14 +78,14 @@ func (a *batchAnswers) read(out *Batch, o object) {
 	}
 	body := o.Need("body", "it is what is sent")
 	if o.OK() {
-		r := out.add()
+		r := b.add()
 		r.Endpoint = string(rows.TextOf(url))
-		out.setBody(r, body)
+		b.setBody(r, body)
 		name := o.TextOr("custom_id", "")
 		a.asked[name] = true
-		if out.setAnswer(r, a.bodies[name]) {
-			out.Rows = nil
-			out.Failed++
+		if b.setAnswer(r, a.bodies[name]) {
+			b.Rows = nil
+			b.Failed++
 		}
 	}
 }
@@ -152,17 +152,17 @@ func doubtBody(body object) {
 	}
 }
 
-func readRawPayload(out *Batch, text []byte) {
-	body := out.body(text)
-	if out.File.Detected {
+func readRawPayload(b *Batch, text []byte) {
+	body := b.body(text)
+	if b.File.Detected {
 		doubtBody(body)
 	}
 	if !body.OK() {
 		return
 	}
-	r := out.add()
-	r.SetSession([]byte(out.File.Within))
-	out.setWhole(r, text)
+	r := b.add()
+	r.SetSession([]byte(b.File.Within))
+	b.setWhole(r, text)
 }
 
 // inputsJSON is the format of AIPerf's inputs.json, one document with all bodies, which are sent unchanged:
@@ -180,9 +180,10 @@ func inputsJSON() *Format {
 	names := rows.Usual(rows.TimestampField, rows.SessionField)
 	names[rows.PayloadField] = "the body"
 	return &Format{
-		Name:   "inputs_json",
-		Layout: rows.Layout{Names: names},
-		Words:  true,
+		Name:       "inputs_json",
+		Layout:     rows.Layout{Names: names},
+		UnitVaries: true,
+		Words:      true,
 		Import: &Importer{
 			Match:   func([]string) bool { return false }, // its ListKey decides
 			ListKey: "data",
@@ -198,7 +199,7 @@ func inputsJSON() *Format {
 	}
 }
 
-func readInputs(out *Batch, o object) {
+func readInputs(b *Batch, o object) {
 	key := "payloads"
 	if !o.Has(key) && o.Has("payload") {
 		key = "payload"
@@ -211,26 +212,21 @@ func readInputs(out *Batch, o object) {
 			o.Fail("missing session_id", "payloads are the turns of a session")
 			return
 		}
-		r := out.add()
+		r := b.add()
 		for _, f := range []rows.Field{rows.TimestampField, rows.SessionField} {
 			value := o.Value(rows.UsualNames()[f])
+			if all := elements(value); len(all) == 1 {
+				value = all[0] // GenAI-Perf's
+			}
 			if value != nil && o.OK() {
-				out.set(r, f, alone(value))
+				b.set(r, f, value)
 			}
 		}
 		if o.OK() {
-			out.setBody(r, body)
-			out.Fault = rows.Inside(fmt.Sprintf("%s[%d]", key, i), out.Fault)
+			b.setBody(r, body)
+			b.Fault = rows.Inside(fmt.Sprintf("%s[%d]", key, i), b.Fault)
 		}
 	})
-}
-
-// alone is the value in a list of one; other values are themselves.
-func alone(value []byte) []byte {
-	if all := elements(value); len(all) == 1 {
-		return all[0]
-	}
-	return value
 }
 
 // elements are the values of a list as far as it is valid; none of another value.

@@ -29,8 +29,7 @@ func burstGPT() *Format {
 			},
 			Required: rows.SetOf(rows.TimestampField, rows.InputField, rows.OutputField),
 		},
-		Unit:    time.Second,
-		OneUnit: true,
+		Unit: time.Second,
 		Write: &Writer{
 			Head:   "Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type\n",
 			Append: appendBurstGPT,

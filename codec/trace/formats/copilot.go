@@ -45,7 +45,7 @@ type copilotCall struct {
 	whole    bool     // it has all of that one's
 }
 
-func readCopilot(out *Batch, o object) {
+func readCopilot(b *Batch, o object) {
 	session := o.Name("session_id", "it names the session")
 	var calls []copilotCall
 	o.Each("turns", func(_ int, turn object) {
@@ -54,21 +54,21 @@ func readCopilot(out *Batch, o object) {
 			failed := code != "" && code != "200" && !o.Is("status_code", "200", "OK", "Ok", "ok")
 			tokens := o.In("tokens")
 			if failed || hasZero(tokens, "prompt", "completion") {
-				out.Failed++ // or it was cancelled before there was an answer
+				b.Failed++ // or it was cancelled before there was an answer
 				return
 			}
-			calls = append(calls, out.copilotCall(o))
+			calls = append(calls, b.copilotCall(o))
 		})
 	})
 	if !o.OK() {
 		return
 	}
-	slices.SortStableFunc(calls, func(a, b copilotCall) int {
-		return cmp.Compare(a.at, b.at)
+	slices.SortStableFunc(calls, func(x, y copilotCall) int {
+		return cmp.Compare(x.at, y.at)
 	})
-	out.copilotGrowth(calls)
+	b.copilotGrowth(calls)
 	for i, agent := range copilotAgents(calls) {
-		r := &out.Rows[calls[i].row]
+		r := &b.Rows[calls[i].row]
 		name := session
 		if agent > 0 {
 			name = fmt.Sprintf("%s/%d", session, agent)

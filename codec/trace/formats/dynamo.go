@@ -32,7 +32,6 @@ func dynamo() *Format {
 			rows.HashIDsField:   "input_sequence_hashes",
 			rows.SessionField:   "session_id",
 		}},
-		OneUnit:     true,
 		BlockTokens: 64,
 		LastBlock:   MayHaveID, // tokens of the events
 		Agents:      true,
@@ -43,7 +42,7 @@ func dynamo() *Format {
 	}
 }
 
-// dynamoReader knows the parents of sessions, "" for one withb.
+// dynamoReader knows the parents of sessions, "" for one without.
 type dynamoReader struct{ parents map[string]string }
 
 // dynamoSchema is the schema of the events that are read.

@@ -42,7 +42,6 @@ func agenticMooncake() *Format {
 	return &Format{
 		Name:        "agentic_mooncake",
 		Layout:      rows.Layout{Names: names},
-		OneUnit:     true,
 		BlockTokens: 64,
 		LastBlock:   MayHaveID, // tokens of the head
 		Import: &Importer{

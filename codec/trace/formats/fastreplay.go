@@ -104,7 +104,6 @@ func own() *Format {
 				rows.TenantField, rows.ModelField, rows.ClassField, rows.PriorityField),
 			Required: rows.SetOf(rows.InputField, rows.OutputField),
 		},
-		OneUnit:     true,
 		BlockTokens: 16,
 		Import: &Importer{
 			Match: anyOf(hasKeys("schema", "mode", "block_size"), hasKeys("output_hash_ids")),

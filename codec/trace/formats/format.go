@@ -27,7 +27,7 @@ type Format struct {
 	Name string
 	rows.Layout
 	Unit         time.Duration // of timestamps
-	OneUnit      bool          // no file of the format has another unit
+	UnitVaries   bool          // files of the format may have another unit
 	WholeSeconds bool          // timestamps are whole seconds: what came in one of them comes at once
 	BlockTokens  int           // that an id stands for
 	LastBlock    LastBlock
@@ -194,7 +194,6 @@ func counted(
 	return &Format{
 		Name:        name,
 		Layout:      rows.Layout{Names: names, Dates: true},
-		OneUnit:     true,
 		BlockTokens: 64,
 		LastBlock:   HasNoID,
 		Agents:      true,

@@ -28,8 +28,7 @@ func logOf(
 				rows.PriorityField:  "priority",
 			},
 		},
-		OneUnit: true,
-		Words:   true,
+		Words: true,
 		Import: &Importer{
 			Match: match,
 			Read: ofObject(func(b *Batch, o object) {

@@ -40,6 +40,7 @@ func mooncake() *Format {
 			},
 			Check: checkMooncake,
 		},
+		UnitVaries:  true,
 		BlockTokens: 512,
 		Enough: []rows.FieldSet{
 			rows.SetOf(rows.InputField, rows.OutputField), rows.SetOf(rows.TextField),
@@ -150,6 +151,7 @@ func bailian() *Format {
 			Required: rows.SetOf(rows.TimestampField, rows.InputField, rows.OutputField, rows.ChatField),
 		},
 		Unit:        time.Second,
+		UnitVaries:  true,
 		BlockTokens: 16,
 		Write:       &Writer{Append: appendBailian},
 	}

@@ -35,10 +35,10 @@ func otel() *Format {
 
 // readSpans takes the spans of an object, or of the objects under some keys in it. Those under later keys may stand in
 // those under earlier ones.
-func readSpans(out *Batch, o object, within ...string) {
+func readSpans(b *Batch, o object, within ...string) {
 	for n, key := range within {
 		o.Each(key, func(_ int, inner object) {
-			readSpans(out, inner, within[n+1:]...)
+			readSpans(b, inner, within[n+1:]...)
 		})
 	}
 	o.Each("spans", func(_ int, span object) {
@@ -50,7 +50,7 @@ func readSpans(out *Batch, o object, within ...string) {
 		if session == nil {
 			session = span.Value("traceId", "trace_id")
 		}
-		out.readSpan(span, attributes, session)
+		b.readSpan(span, attributes, session)
 	})
 }
 

@@ -32,7 +32,6 @@ func sageMaker() *Format {
 			Required: rows.SetOf(rows.TimestampField),
 		},
 		Unit:         time.Second,
-		OneUnit:      true,
 		WholeSeconds: true,
 		Words:        true,
 		Import: &Importer{
@@ -46,24 +45,24 @@ func sageMaker() *Format {
 	}
 }
 
-func readCapture(out *Batch, o object) {
+func readCapture(b *Batch, o object) {
 	event := o.NeedIn("eventMetadata", "it is the time of the request")
 	data := o.NeedIn("captureData", "it is what was captured")
 	asked := data.NeedIn("endpointInput", "capture requests too: that is what is sent")
 	event.Need("inferenceTime", "it is the time of the request")
-	r := out.add()
+	r := b.add()
 	r.SetSpan(event.Date("inferenceTime"), agents.NoTime)
 	if !o.OK() {
 		return
 	}
 	body, err := captured(asked)
-	out.note(err)
+	b.note(err)
 	if err == nil {
-		out.setBody(r, body)
+		b.setBody(r, body)
 	}
-	out.Fault = rows.Inside("endpointInput", out.Fault)
+	b.Fault = rows.Inside("endpointInput", b.Fault)
 	if answer, err := captured(data.In("endpointOutput")); err == nil {
-		out.setAnswer(r, answer)
+		b.setAnswer(r, answer)
 	}
 }
 

@@ -35,7 +35,6 @@ func satf() *Format {
 			rows.SessionField: "session_id",
 		}},
 		Unit:        time.Microsecond,
-		OneUnit:     true,
 		BlockTokens: 64,
 		LastBlock:   MayHaveID, // tokens of the document
 		Import: &Importer{

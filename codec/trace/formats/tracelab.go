@@ -25,7 +25,7 @@ func traceLab() *Format {
 	}, hasKeys("session_id", "input_tokens_total", "newly_append_tokens"), readRound)
 }
 
-func readRound(out *Batch, o object) {
+func readRound(b *Batch, o object) {
 	session := o.Name("session_id", "it names the agent's conversation")
 	var model string
 	if o.Has("model") {
@@ -33,15 +33,15 @@ func readRound(out *Batch, o object) {
 	}
 	began, ended := roundTimes(o)
 	if hasZero(o, "input_tokens_total") {
-		out.Failed++ // Claude Code writes down its own error messages as answers to nothing
+		b.Failed++ // Claude Code writes down its own error messages as answers to nothing
 		return
 	}
-	r := out.add()
+	r := b.add()
 	r.Job = session
 	r.SetSession([]byte(session))
 	r.SetSpan(began, ended)
-	out.setCounts(r, o, "prefix_tokens", model)
-	out.setOwner(r, o, "model")
+	b.setCounts(r, o, "prefix_tokens", model)
+	b.setOwner(r, o, "model")
 }
 
 // roundTimes is when a round's request was sent and when its answer ended; noTime where it is not known.

@@ -27,7 +27,6 @@ func vllmLog() *Format {
 			rows.PayloadField:   "prompt_token_ids",
 		}},
 		Unit:         time.Second,
-		OneUnit:      true,
 		WholeSeconds: true,
 		Words:        true,
 		Import: &Importer{

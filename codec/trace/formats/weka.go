@@ -35,7 +35,6 @@ func weka() *Format {
 			rows.TypeField:      "subagent_type",
 		}},
 		Unit:        time.Second,
-		OneUnit:     true,
 		BlockTokens: 64,
 		LastBlock:   HasNoID,
 		Agents:      true,
