@@ -179,7 +179,7 @@ func (d *document) objects(s *rows.Scanner, f *formats.Format, take func(object 
 	found := false
 	err := s.Object(func(name []byte) error {
 		if string(name) != key {
-			return s.Skip()
+			return nil
 		}
 		found = true
 		return s.List(each)

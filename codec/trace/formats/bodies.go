@@ -27,7 +27,13 @@ func batch() *Format {
 			Read:  ofObject(answers.read),
 		},
 		Write: &Writer{
-			Refuse: notBatched,
+			Refuse: func(first, r *Request) string {
+				path, all := r.path(), first.path()
+				if path != all {
+					return "is for " + path + ", the first one for " + all
+				}
+				return notMerged(first, r)
+			},
 			Append: func(dst []byte, r *Request) []byte {
 				dst = appendInt(dst, `{"custom_id":"row-`, r.Number)
 				dst = appendString(append(dst, `","method":"POST","url":`...), r.path())
@@ -88,15 +94,6 @@ func (a *batchAnswers) read(b *Batch, o object) {
 			b.Failed++
 		}
 	}
-}
-
-// notBatched returns what keeps a request out of the format.
-func notBatched(first, r *Request) string {
-	path, batch := r.path(), first.path()
-	if path != batch {
-		return "is for " + path + ", the first one for " + batch
-	}
-	return notMerged(first, r)
 }
 
 // rawPayload is the format of files of request bodies, one a line, which are sent unchanged.

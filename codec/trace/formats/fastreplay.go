@@ -78,12 +78,10 @@ func (h Head) LostWords() string {
 
 // The values of [Head].Mode and Scope.
 const (
-	KeyedMode  = "keyed"     // ids are keyed hashes of recorded prompts
-	TakenMode  = "as_in"     // ids are those of the source
-	FileScope  = "file"      // equal ids of two files mean nothing
-	EpochScope = "epoch"     // of one key they mean the same blocks
-	TimesNone  = "none"      // rows are in the order of the file
-	TimesAsIn  = "as_logged" // of the source's clock, from its first request
+	KeyedMode  = "keyed" // ids are keyed hashes of recorded prompts
+	TakenMode  = "as_in" // ids are those of the source
+	FileScope  = "file"  // equal ids of two files mean nothing
+	EpochScope = "epoch" // of one key they mean the same blocks
 )
 
 // own is fastreplay's own format, a head and then a line a request:
@@ -216,11 +214,11 @@ func (f *ownFile) prepare(s *Source) []byte {
 	head := s.Head
 	head.BlockSize = s.BlockTokens
 	head.Rows = 0
-	head.Times = TimesNone
+	head.Times = "none" // rows are in the order of the file
 	for r := range s.Requests {
 		head.Rows++
 		if r.Seen.Has(rows.TimestampField) {
-			head.Times = TimesAsIn
+			head.Times = "as_logged" // of the source's clock, from its first request
 			head.TimeResolutionNS = resolution(head.TimeResolutionNS, r.TimeNS)
 		}
 	}

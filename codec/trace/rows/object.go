@@ -336,7 +336,7 @@ func Keys(text []byte) []string {
 	s := Scan(text)
 	_ = s.Object(func(key []byte) error { // the caller asks what is there, not what is wrong
 		keys = append(keys, string(key))
-		return s.Skip()
+		return nil
 	})
 	return keys
 }

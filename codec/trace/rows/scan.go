@@ -53,8 +53,8 @@ func (s *Scanner) fail(what string) error {
 	return s.err()
 }
 
-// Object calls member for each key of the row; the scanner then stands before the value, which member must consume. Key
-// is valid during the call.
+// Object calls member for each key of the row; the scanner then stands before the value. A value that member leaves
+// there is skipped. Key is valid during the call.
 func (s *Scanner) Object(member func(key []byte) error) error {
 	if s.Peek() != '{' {
 		return s.fail("want a row, an object {…}")
