@@ -27,9 +27,11 @@ func ExampleResponse_Scan() {
 	// status 200
 }
 
-func ExampleAppendRequestHead() {
-	head := http1.AppendRequestHead(nil, "POST", "/v1/completions", "gpu1:8000",
-		[]http1.Header{{Name: "Content-Type", Value: "application/json"}}, 42)
+// A head is made in three steps, between which a caller may put further headers.
+func ExampleAppendRequestStart() {
+	head := http1.AppendRequestStart(nil, "POST", "/v1/completions", "gpu1:8000")
+	head = http1.AppendHeaders(head, []http1.Header{{Name: "Content-Type", Value: "application/json"}})
+	head = http1.AppendHeadEnd(head, 42)
 	fmt.Printf("%q\n", head)
 	// Output:
 	// "POST /v1/completions HTTP/1.1\r\nHost: gpu1:8000\r\nContent-Type: application/json\r\nContent-Length: 42\r\n\r\n"

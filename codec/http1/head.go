@@ -141,15 +141,8 @@ func (h Header) Validate() error {
 	return nil
 }
 
-// AppendRequestHead appends a request head up to and including its blank line. Host comes first, then headers in order,
-// then Content-Length with bodyBytes (also when it is 0). It checks nothing: see [Header.Validate].
-func AppendRequestHead(dst []byte, method, path, host string, headers []Header, bodyBytes int) []byte {
-	dst = AppendRequestStart(dst, method, path, host)
-	dst = AppendHeaders(dst, headers)
-	return AppendHeadEnd(dst, bodyBytes)
-}
-
-// AppendRequestStart appends what a request begins with: all up to the end of the Host header's value.
+// AppendRequestStart appends what a request begins with: all up to the end of the Host header's value. Nothing is
+// checked here: see [Header.Validate].
 func AppendRequestStart(dst []byte, method, path, host string) []byte {
 	dst = append(dst, method...)
 	dst = append(dst, ' ')
@@ -169,7 +162,7 @@ func AppendHeaders(dst []byte, headers []Header) []byte {
 	return dst
 }
 
-// AppendHeadEnd appends the header Content-Length with bodyBytes and the blank line.
+// AppendHeadEnd appends the header Content-Length with bodyBytes, also when it is 0, and the blank line.
 func AppendHeadEnd(dst []byte, bodyBytes int) []byte {
 	dst = append(dst, "\r\nContent-Length: "...)
 	dst = strconv.AppendInt(dst, int64(bodyBytes), 10)

@@ -12,8 +12,14 @@ import (
 	"github.com/fastreplay/fastreplay/bench/must"
 )
 
+// appendHead appends a whole head.
+func appendHead(dst []byte, method, path, host string, headers []Header, bodyBytes int) []byte {
+	dst = AppendHeaders(AppendRequestStart(dst, method, path, host), headers)
+	return AppendHeadEnd(dst, bodyBytes)
+}
+
 func TestRequestHeadExactBytes(t *testing.T) {
-	got := AppendRequestHead([]byte("before|"), "POST", "/v1/completions", "[::1]:8000",
+	got := appendHead([]byte("before|"), "POST", "/v1/completions", "[::1]:8000",
 		[]Header{{"Content-Type", "application/json"}, {"X-Request-Id", "r-7"}}, 42)
 	want := "before|POST /v1/completions HTTP/1.1\r\nHost: [::1]:8000\r\nContent-Type: application/json\r\n" +
 		"X-Request-Id: r-7\r\nContent-Length: 42\r\n\r\n"
@@ -22,7 +28,7 @@ func TestRequestHeadExactBytes(t *testing.T) {
 
 func TestRequestHeadIsWhatNetHTTPReads(t *testing.T) {
 	for _, c := range []struct{ method, body string }{{"GET", ""}, {"POST", `{"prompt":[1,2,3]}`}} {
-		raw := AppendRequestHead(nil, c.method, "/v1/models?x=1", "example.org", []Header{{"A", "b c"}, {"Empty", ""}}, len(c.body))
+		raw := appendHead(nil, c.method, "/v1/models?x=1", "example.org", []Header{{"A", "b c"}, {"Empty", ""}}, len(c.body))
 		req, err := http.ReadRequest(bufio.NewReader(strings.NewReader(string(raw) + c.body)))
 		must.Do(t, err, c.method)
 		body, err := io.ReadAll(req.Body)
@@ -50,20 +56,20 @@ func TestHeaderValidate(t *testing.T) {
 	}
 }
 
-func TestAppendRequestHeadAllocatesNothing(t *testing.T) {
+func TestAppendHeadAllocatesNothing(t *testing.T) {
 	buf := make([]byte, 0, 1024)
 	headers := []Header{{"Content-Type", "application/json"}, {"X-Request-Id", "r-7"}}
 	must.Equal(t, testing.AllocsPerRun(100, func() {
-		buf = AppendRequestHead(buf[:0], "POST", "/v1/completions", "localhost", headers, 123456)
+		buf = appendHead(buf[:0], "POST", "/v1/completions", "localhost", headers, 123456)
 	}), 0, "allocations a head")
 }
 
-func BenchmarkAppendRequestHead(b *testing.B) {
+func BenchmarkAppendHead(b *testing.B) {
 	buf := make([]byte, 0, 1024)
 	headers := []Header{{"Content-Type", "application/json"}, {"X-Request-Id", "r-7"}}
 	b.ReportAllocs()
 	for b.Loop() {
-		buf = AppendRequestHead(buf[:0], "POST", "/v1/completions", "localhost", headers, 123456)
+		buf = appendHead(buf[:0], "POST", "/v1/completions", "localhost", headers, 123456)
 	}
 	if !bytes.HasSuffix(buf, []byte("123456\r\n\r\n")) {
 		b.Fatalf("wrong head %q", buf)
