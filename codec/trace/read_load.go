@@ -236,7 +236,7 @@ func (l *loader) take(text []byte, line int) {
 	if l.input.format.Import != nil {
 		b := l.newBatch()
 		b.Line = line
-		l.input.format.Import.Read(b, text)
+		l.input.format.Import.Take(b, text)
 		l.takeBatch(b)
 		return
 	}

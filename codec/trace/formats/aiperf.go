@@ -41,7 +41,7 @@ func aiperfTurns(name string, match func(keys []string) bool, read func(*Batch, 
 		Words:      true,
 		Import: &Importer{
 			Match: match,
-			Read:  ofObject(read),
+			Read:  read,
 		},
 		Write: write,
 	}

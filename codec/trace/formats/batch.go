@@ -161,12 +161,3 @@ func (b *Batch) setCounts(r *row, o object, cachedKey, head string) {
 	r.CachedTokens = min(cached, r.InputTokens)
 	r.Growth = agents.GrowByLength(head)
 }
-
-// ofObject makes a reader of objects out of one that has them taken apart.
-func ofObject(read func(b *Batch, o object)) func(b *Batch, text []byte) {
-	return func(b *Batch, text []byte) {
-		if o := rows.ObjectOf(text, &b.Fault); o.OK() {
-			read(b, o)
-		}
-	}
-}

@@ -24,7 +24,7 @@ func batch() *Format {
 		Words:  true,
 		Import: &Importer{
 			Match: anyOf(hasKeys("body", "url"), hasKeys("custom_id", "response", "error")),
-			Read:  ofObject(answers.read),
+			Read:  answers.read,
 		},
 		Write: &Writer{
 			Refuse: func(first, r *Request) string {
@@ -108,8 +108,8 @@ func rawPayload() *Format {
 		Layout: rows.Layout{Names: rows.Names{rows.PayloadField: "the body"}},
 		Words:  true,
 		Import: &Importer{
-			Match: isBody,
-			Read:  readRawPayload,
+			Match:    isBody,
+			ReadText: readRawPayload,
 		},
 		Write: &Writer{
 			Refuse: notMerged,
@@ -184,7 +184,7 @@ func inputsJSON() *Format {
 		Import: &Importer{
 			Match:   func([]string) bool { return false }, // its ListKey decides
 			ListKey: "data",
-			Read:    ofObject(readInputs),
+			Read:    readInputs,
 		},
 		Write: &Writer{
 			Refuse:  notMerged,

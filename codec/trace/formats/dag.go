@@ -39,8 +39,8 @@ func dagJSONL() *Format {
 				})
 				return messages
 			},
-			Read: r.hold,
-			End:  r.end,
+			ReadText: r.hold,
+			End:      r.end,
 		},
 	}
 }

@@ -37,7 +37,7 @@ func dynamo() *Format {
 		Agents:      true,
 		Import: &Importer{
 			Match: anyOf(hasKeys("event_type", "event_time_unix_ms"), hasKeys("event")),
-			Read:  ofObject(r.read),
+			Read:  r.read,
 		},
 	}
 }

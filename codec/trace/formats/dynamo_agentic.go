@@ -46,7 +46,7 @@ func agenticMooncake() *Format {
 		LastBlock:   MayHaveID, // tokens of the head
 		Import: &Importer{
 			Match: anyOf(hasKeys("schema", "hash_id_scope"), hasKeys("play_id", "not_before_ms")),
-			Read:  ofObject(a.read),
+			Read:  a.read,
 		},
 		Write: &Writer{
 			Graph:   true,

@@ -104,9 +104,9 @@ func own() *Format {
 		},
 		BlockTokens: 16,
 		Import: &Importer{
-			Match: anyOf(hasKeys("schema", "mode", "block_size"), hasKeys("output_hash_ids")),
-			Read:  f.read,
-			End:   f.end,
+			Match:    anyOf(hasKeys("schema", "mode", "block_size"), hasKeys("output_hash_ids")),
+			ReadText: f.read,
+			End:      f.end,
 		},
 		Write: &Writer{
 			Answers: true,

@@ -54,11 +54,21 @@ type Importer struct {
 	Match func(keys []string) bool // reports whether keys are those of such an object
 	// tells apart objects of several formats with the same keys; nil = the keys do
 	Looks     func(text []byte) bool
-	Read      func(b *Batch, text []byte) // makes the rows of an object
+	Read      func(b *Batch, o object)    // makes the rows of an object
+	ReadText  func(b *Batch, text []byte) // in place of Read: makes those of a line, or of an object as it stands
 	End       func(b *Batch)              // makes rows after the last object of a file; nil = it has none
 	Documents bool                        // a file may be one such object over many lines, or several
 	// key of the list of objects in a file that is one JSON document. "": a file has an object a line, or is a list
 	ListKey string
+}
+
+// Take makes the rows of a line or an object.
+func (in *Importer) Take(b *Batch, text []byte) {
+	if in.ReadText != nil {
+		in.ReadText(b, text)
+	} else if o := rows.ObjectOf(text, &b.Fault); o.OK() {
+		in.Read(b, o)
+	}
 }
 
 // All lists every format, the most specific first: detection takes the first that fits.
@@ -199,7 +209,7 @@ func counted(
 		Agents:      true,
 		Import: &Importer{
 			Match: match,
-			Read:  ofObject(read),
+			Read:  read,
 		},
 	}
 }

@@ -31,13 +31,13 @@ func logOf(
 		Words: true,
 		Import: &Importer{
 			Match: match,
-			Read: ofObject(func(b *Batch, o object) {
+			Read: func(b *Batch, o object) {
 				if skip != nil && skip(o) {
 					o.Note(errNoRow)
 					return
 				}
 				b.readLogged(o, asked, answered)
-			}),
+			},
 		},
 	}
 }

@@ -31,7 +31,7 @@ func rollout() *Format {
 		LastBlock:   HasNoID,
 		Import: &Importer{
 			Match: anyOf(hasKeys("group", "stream", "prompt_len"), hasKeys("global_prefix_len")),
-			Read:  ofObject(r.read),
+			Read:  r.read,
 		},
 	}
 }

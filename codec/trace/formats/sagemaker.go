@@ -36,7 +36,7 @@ func sageMaker() *Format {
 		Words:        true,
 		Import: &Importer{
 			Match: hasKeys("captureData", "eventMetadata"),
-			Read:  ofObject(readCapture),
+			Read:  readCapture,
 		},
 		Write: &Writer{
 			Refuse: notMerged,

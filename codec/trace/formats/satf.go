@@ -39,7 +39,7 @@ func satf() *Format {
 		LastBlock:   MayHaveID, // tokens of the document
 		Import: &Importer{
 			Match:     anyOf(hasKeys("format_version", "time_base"), hasKeys("format_version", "sessions")),
-			Read:      ofObject(r.read),
+			Read:      r.read,
 			Documents: true,
 		},
 	}

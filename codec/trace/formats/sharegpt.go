@@ -26,7 +26,7 @@ func shareGPT() *Format {
 			Match: func(keys []string) bool {
 				return hasAny(keys, "conversations") || hasAny(keys, "messages") && !hasAny(keys, "model")
 			},
-			Read: ofObject(r.read),
+			Read: r.read,
 		},
 		Write: &Writer{
 			Refuse: func(_, r *Request) string {

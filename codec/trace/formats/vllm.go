@@ -30,9 +30,9 @@ func vllmLog() *Format {
 		WholeSeconds: true,
 		Words:        true,
 		Import: &Importer{
-			Match: func(keys []string) bool { return len(keys) == 0 },
-			Looks: func(text []byte) bool { return vllmAsked.Match(text) || vllmAnswered.Match(text) },
-			Read:  v.read,
+			Match:    func(keys []string) bool { return len(keys) == 0 },
+			Looks:    func(text []byte) bool { return vllmAsked.Match(text) || vllmAnswered.Match(text) },
+			ReadText: v.read,
 			End: func(b *Batch) {
 				b.endFailed(len(v))
 				clear(v)

@@ -41,7 +41,7 @@ func weka() *Format {
 		ClockSkewNS: wekaClockSkewNS,
 		Import: &Importer{
 			Match:     anyOf(hasKeys("requests", "block_size"), hasKeys("requests", "hash_id_scope")),
-			Read:      ofObject(w.read),
+			Read:      w.read,
 			Documents: true,
 		},
 	}
