@@ -32,8 +32,8 @@ type repeatedName struct {
 	name string
 }
 
-// keep appends a row.
-func (c *columns) keep(r *rows.Row, number, line int, chats bool) {
+// keep appends a row, but for its type.
+func (c *columns) keep(r *rows.Row, number, line int) {
 	n := len(c.ArrivalNS)
 	c.keepConversation(r, number)
 	c.keepVerbatim(r)
@@ -43,7 +43,7 @@ func (c *columns) keep(r *rows.Row, number, line int, chats bool) {
 	c.keepAgent(r)
 	c.keepOwner(r)
 	addTo(&c.growths, r.Growth, n, agents.Growth{})
-	if chats {
+	if r.Seen.Has(rows.ChatField) {
 		c.Chat = append(c.Chat, r.Chat)
 		c.Parent = append(c.Parent, r.Parent)
 		c.Turn = append(c.Turn, r.Turn)

@@ -65,7 +65,7 @@ func (t *Trace) Hashed(order []int32, all []Hashed, head Head) *Trace {
 			r.SetSession([]byte(h.Session))
 			r.SessionName = []byte(h.Session) // though it be a number
 		}
-		c.keep(&r, int(t.Row[i]), 0, false)
+		c.keep(&r, int(t.Row[i]), 0)
 	}
 	head.Source = cmp.Or(head.Source, t.Format)
 	out := &c.Trace

@@ -257,6 +257,7 @@ func (l *loader) take(text []byte, line int) {
 		l.fault(faultOf(l.name, line, err))
 		return
 	}
+	l.repair(r)
 	l.keep(r, number, line)
 }
 
@@ -312,6 +313,7 @@ func (l *loader) takeBatch(b *formats.Batch) {
 	}
 	for i := range b.Rows {
 		r := &b.Rows[i]
+		l.repair(r)
 		l.keep(r, b.First+i, cmp.Or(r.Line, b.Line))
 	}
 }
@@ -334,12 +336,6 @@ func (l *loader) setBlockTokens(tokens int) error {
 	l.BlockTokens = tokens
 	l.said = tokens
 	return nil
-}
-
-// keep repairs a row and appends it to the columns but for its type.
-func (l *loader) keep(r *rows.Row, number, line int) {
-	l.repair(r)
-	l.columns.keep(r, number, line, l.layout.Has(rows.ChatField))
 }
 
 // keepType appends to the types of requests, if the format has them; there may be too many.
