@@ -296,6 +296,7 @@ func (o *probingOptions) run(ctx context.Context, out io.Writer, ui *terminal) e
 	}
 	if err := s.probeAll(ctx); err != nil {
 		if len(s.outcomes) > 0 {
+			s.prober.Stop("It ended with an error: " + err.Error() + ".")
 			return errors.Join(s.conclude(out, false), err) // what is known by then
 		}
 		_ = os.Remove(filepath.Join(s.dir, settingsName))

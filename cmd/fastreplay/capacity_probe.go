@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -71,6 +72,9 @@ func (s *searching) probeAll(ctx context.Context) error {
 		}
 		if err != nil {
 			return err
+		}
+		if s.search != nil && o.Client == "" && len(o.Numbers) == 0 { // a harder load would show as little
+			s.prober.Stop(o.Why)
 		}
 		measured := "measured"
 		if len(o.Numbers) == 0 {
@@ -337,7 +341,11 @@ func (s *searching) probe(ctx context.Context, out *capacity.Outcome, w window) 
 		// The trace ran out, and a loop that only empties is not the load.
 		w.ForNS = max(0, min(w.ForNS, seen.lastNS-w.FromNS))
 	}
-	return out.Measure(dir, targets, s.objectives, w.Span)
+	err = out.Measure(dir, targets, s.objectives, w.Span)
+	if failed := summary.Failed(); failed != "" && len(out.Numbers) == 0 && out.Client == "" {
+		out.Why = failed + ", and " + strings.ToLower(out.Why[:1]) + out.Why[1:]
+	}
+	return err
 }
 
 // judge peeks at how a probe ended, and returns the URLs of its targets as its records have them. It notes if the

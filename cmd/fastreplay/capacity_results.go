@@ -160,7 +160,7 @@ func (s *searching) result() (*result, *capacity.Page) {
 		Sweep: s.o.sweep, Title: s.title(), Sentence: r.Sentence, Unit: s.o.kind.unit,
 		Falling:    s.config().Falling,
 		Objectives: s.objectives, Answer: a, Replicas: r.Replicas, Outcomes: probes,
-		Load: func(load float64) string { return s.number(load, 4) },
+		Load: func(load float64) string { return s.number(load, exact) },
 	}
 }
 
@@ -237,7 +237,7 @@ func (s *searching) warmIns() string {
 // measured says which part of the trace the loads of a sweep measured.
 func (s *searching) measured() (words []string) {
 	for i := range s.outcomes {
-		part := s.outcomes[i].Part.Words()
+		part := s.outcomes[i].Part.MeasuredWords()
 		if i == 0 {
 			words = []string{part}
 		} else if part != words[0] {
@@ -268,17 +268,24 @@ func (s *searching) print(out io.Writer, page *capacity.Page, sentences ...strin
 // load is a load with its unit, for a table or a line.
 func (s *searching) load(load float64) string {
 	if s.o.over == "amplify" || s.o.over == "scale" {
-		return "×" + s.number(load, 4)
+		return "×" + s.number(load, exact)
 	}
-	return s.number(load, 4) + " " + s.o.kind.unit
+	return s.number(load, exact) + " " + s.o.kind.unit
 }
 
-// number is a load without its unit.
+// exact is how many digits a load has that is probed. Estimates have fewer.
+const exact = 4
+
+// number is a load without its unit. Trailing zeros of an estimate tell how well it is known.
 func (s *searching) number(load float64, digits int) string {
 	if s.o.over == "concurrency" || s.o.over == "instances" {
 		return format.Count(int64(load))
 	}
-	return format.Number(load, digits)
+	text := format.Number(load, digits)
+	if digits == exact && strings.Contains(text, ".") {
+		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
+	}
+	return text
 }
 
 // view shows a probe that runs, the first part of which is a warm-in.
@@ -346,6 +353,9 @@ func (s *searching) seen(peek *capacity.Peek) string {
 // sentence is the answer in one line.
 func (s *searching) sentence(a capacity.Answer) string {
 	text := s.known(a)
+	if n := len(s.outcomes); n > 0 && a.Load == 0 {
+		text += s.trouble(&s.outcomes[n-1])
+	}
 	if limiter := s.limiter(a); limiter != "" {
 		text += ", limited by " + limiter
 	}
@@ -354,6 +364,19 @@ func (s *searching) sentence(a capacity.Answer) string {
 			", and was not tried for longer"
 	}
 	return fmt.Sprintf("%s; %s, %s", text, format.Many(a.Probes, "probe"), format.Span(a.SpentS))
+}
+
+// trouble is what happened at a load if it was more than latency; "" if it was not.
+func (s *searching) trouble(o *capacity.Outcome) string {
+	if len(o.Numbers) == 0 {
+		why, _, _ := strings.Cut(o.Why, ":")
+		return ": " + why
+	}
+	share := o.Numbers[capacity.ErrorRate]
+	if share == 0 {
+		return ""
+	}
+	return ": " + format.Percent(share) + " of the requests failed at " + s.load(o.Load)
 }
 
 // known is the capacity, or the bounds that are known of it.

@@ -42,8 +42,8 @@ func (r *requirements) addFlag(f *pflag.FlagSet) {
 		&r.require,
 		"require",
 		nil,
-		"an `OBJECTIVE`, such as \"ttft.p99<500ms\" or \"goodput>=99%\"; exit code 3 if it is missed, 4 if too few "+
-			"values tell; repeatable",
+		"an `OBJECTIVE`, such as \"ttft.p99<500ms\" or \"goodput>=99%\"; exit code 3 if it is missed, 4 if values "+
+			"are too few to tell; repeatable",
 	)
 }
 

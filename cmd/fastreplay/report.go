@@ -37,8 +37,8 @@ func newReportCommand() *cobra.Command {
 DIR is the output directory of a run (default: the newest below results). If the run was
 killed and left no summary, one is made of the records that are on disk. With --goodput
 the SLOs are these and not the run's own, and requests are counted again by their records.
-With --require the objectives are these: exit code 3 if one is missed, 4 if too few values
-tell, 1 if the run is INVALID.
+With --require the objectives are these: exit code 3 if one is missed, 4 if values are too
+few to tell, 1 if the run is INVALID.
 With --from, --to or --steady all numbers are of a part of the run.`,
 		Example: `  fastreplay report
   fastreplay report results/2026-01-02T150405Z --full

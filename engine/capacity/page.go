@@ -159,7 +159,7 @@ func (p *Page) graphs() (all []chart.Graph) {
 		if len(known) == 0 {
 			return
 		}
-		if most := slices.Max(known); unit == "ms" && slices.Min(known) > 0 && most > 20*slices.Min(known) {
+		if most := max(limit, slices.Max(known)); unit == "ms" && slices.Min(known) > 0 && most > 20*slices.Min(known) {
 			g.Y.Log, g.Y.From = true, nil
 		}
 		g.Series = []chart.Series{measured}

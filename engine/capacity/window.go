@@ -228,8 +228,27 @@ func (p *Part) missedWords() string {
 		format.Span(float64(b.LastsNS)/1e9), format.Requests(int64(b.Requests)), format.Count(b.Measured))
 }
 
-// Words say what was measured, and what it stands for. A part that is nil has none.
+// Words say what was measured, and what the interval stands for. A part that is nil has none.
 func (p *Part) Words() string {
+	switch measured := p.MeasuredWords(); {
+	case p == nil:
+		return ""
+	case p.Places:
+		return measured + " The interval is about requests like these."
+	case p.Whole:
+		return measured + " The interval is about this trace, and traffic like it."
+	case p.Even:
+		return measured +
+			" The rate varies by no more than chance; the interval is about traffic like that of the trace."
+	case len(p.Stretches) > 1:
+		return measured + " The interval is about the trace as a whole; its busiest part may carry less."
+	default:
+		return measured + " The interval is about traffic like that part, not about the rest of the trace."
+	}
+}
+
+// MeasuredWords say which part was measured; "" of a part that is nil.
+func (p *Part) MeasuredWords() string {
 	if p == nil {
 		return ""
 	}
@@ -248,21 +267,14 @@ func (p *Part) Words() string {
 			from = format.Count(s.FromNS + 1)
 			to = format.Count(s.ToNS)
 		}
-		where = append(where, from+"–"+to)
+		if to != from {
+			from += "–" + to
+		}
+		where = append(where, from)
 	}
 	if p.Places {
-		return fmt.Sprintf("Measured on requests %s of %s. The interval is about requests like these.",
-			strings.Join(where, ", "), format.Count(p.TraceNS))
+		return fmt.Sprintf("Measured on requests %s of %s.", strings.Join(where, ", "), format.Count(p.TraceNS))
 	}
-	text := fmt.Sprintf("Measured on %s of %s, at %s × the mean and %s × the peak rate.", strings.Join(where, ", "),
+	return fmt.Sprintf("Measured on %s of %s, at %s × the mean and %s × the peak rate.", strings.Join(where, ", "),
 		clock(p.TraceNS), format.Number(p.OfMeanRate, 2), format.Number(p.OfPeakRate, 2))
-	switch {
-	case p.Whole:
-		return text + " The interval is about this trace, and traffic like it."
-	case p.Even:
-		return text + " The rate varies by no more than chance; the interval is about traffic like that of the trace."
-	case len(p.Stretches) > 1:
-		return text + " The interval is about the trace as a whole; its busiest part may carry less."
-	}
-	return text + " The interval is about traffic like that part, not about the rest of the trace."
 }

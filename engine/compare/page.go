@@ -25,9 +25,6 @@ func HTML(w io.Writer, results []*Result) error {
 				return strings.Join(slices.Compact(names), ", ") + " (" + id.Verdict + ")"
 			}
 			d.Title = r.title("B")
-			if len(results) == 1 && len(r.telling()) == 0 { // the title has it
-				said.Lines = slices.DeleteFunc(said.Lines, func(line string) bool { return line == r.unchanged() })
-			}
 			d.Under = []string{pairing(r), "A: " + side(r.A), "B: " + side(r.B)}
 		}
 		if len(results) == 1 {
@@ -83,7 +80,8 @@ func HTML(w io.Writer, results []*Result) error {
 func (r *Result) title(name string) string {
 	told := r.telling()
 	if len(told) == 0 {
-		return name + " against A: " + r.unchanged()
+		short, _, _ := strings.Cut(r.unchanged(), ";")
+		return name + " against A: " + short
 	}
 	changes := map[string][]string{}
 	var verdicts []string

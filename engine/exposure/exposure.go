@@ -39,7 +39,8 @@ type Report struct {
 
 // Job is a session that stands out.
 type Job struct {
-	Name   string
+	Name   string // "" if the trace gives it none
+	Row    int    // its first, from 0
 	Turns  int
 	SpanNS int64
 	Tokens int64 // of prompts and answers
@@ -170,6 +171,7 @@ func (s *sessions) longest(t *trace.Trace) (all []Job) {
 	for _, list := range s.rows {
 		job := Job{
 			Name:   t.SessionName(int(list[0])),
+			Row:    int(list[0]),
 			Turns:  len(list),
 			SpanNS: t.ArrivalNS[list[len(list)-1]] - t.ArrivalNS[list[0]],
 		}

@@ -304,6 +304,8 @@ func TestPage(t *testing.T) {
 	expect.Contains(t, text, fmt.Sprintf("%d ids, ", r.IDs))
 	expect.Contains(t, text, "--drop-rare 5 ")
 	expect.Contains(t, Look(owned(t), 3).Page(), "values      5 of owners and parameters, 3 in fewer than 3 sessions\n")
+	nameless := read(t, []row{{input: 16, out: 1, ids: []uint64{1}}, {input: 32, out: 1, ids: []uint64{1, 2}}})
+	expect.Contains(t, Look(nameless, 5).Page(), "33 tokens   from row 1\n")
 }
 
 // TestStrangeName: what a terminal would obey in the name of a session is shown, and a long one is cut.

@@ -1,6 +1,7 @@
 package exposure
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -37,7 +38,7 @@ func (r *Report) Page() string {
 		}
 		span := format.Span(float64(job.SpanNS) / 1e9)
 		line(label, "%s, %s, %s   %.80s", format.Many(job.Turns, "turn"), span, format.Many(job.Tokens, "token"),
-			format.Visible(job.Name))
+			cmp.Or(format.Visible(job.Name), fmt.Sprint("from row ", job.Row)))
 	}
 	line("values", "%s of owners and parameters, %s in fewer than %d sessions", format.Count(r.Values),
 		format.Count(r.RareValues), r.Fewest)

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -26,6 +27,7 @@ const (
 	maxAnswerBytes = 8 << 20         // of a body, also uncompressed; vLLM's /metrics with eight engines is 0.6 MB long
 	maxHeadBytes   = 64 << 10        // of a response head
 	waitingAfter   = 2 * time.Second // then Prober.Waiting is called
+	mostAttempts   = 3               // if the server ends the connection before its answer
 )
 
 // server is one address of a target.
@@ -75,7 +77,14 @@ func (b *Prober) ask(
 		req.Header.Set(h.Name, h.Value)
 	}
 	req.SetBody(body)
-	err = client.Do(req, resp)
+	for range mostAttempts {
+		err = client.Do(req, resp)
+		cut := errors.Is(err, fasthttp.ErrConnectionClosed) || errors.Is(err, io.ErrUnexpectedEOF) ||
+			errors.Is(err, syscall.ECONNRESET)
+		if !cut {
+			break
+		}
+	}
 	if err == nil {
 		answer, err = resp.BodyUncompressedWithLimit(maxAnswerBytes)
 	}

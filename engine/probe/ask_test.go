@@ -205,6 +205,25 @@ func TestAskIsBounded(t *testing.T) {
 	})
 }
 
+// TestAskAgain: two connections that are cut do not end a run that has not begun.
+func TestAskAgain(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	h := newHostile(t, false, func(_ *hostile, _ string, w io.Writer) {
+		switch asked.Add(1) {
+		case 2:
+			_, _ = io.WriteString(w, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{")
+		case 3:
+			_, _ = io.WriteString(w, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+		}
+	})
+	b := h.prober(t)
+	status, answer, err := b.ask(t.Context(), firstOf(&b.Targets[0]), "POST", b.Targets[0].Base+"/v1/completions", []byte("{}"))
+	if status != 200 || string(answer) != "{}" || err != nil {
+		t.Errorf("status %d, answer %q, error %v after %d requests", status, answer, err, asked.Load())
+	}
+}
+
 // TestOtherScheme: a server that speaks https is asked with http, and the other way; what is said names the flag, and
 // no library.
 func TestOtherScheme(t *testing.T) {

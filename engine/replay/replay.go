@@ -227,6 +227,7 @@ type runner struct {
 	stamps   wire.Stamps
 	load     *setup.Prepared
 
+	plan    *report.Plan // nil before the results are opened
 	writer  *report.Writer
 	servers *serverWatch    // nil before they are watched
 	actions *actions.Runner // nil before they may begin, and if there are none

@@ -146,6 +146,17 @@ func TestNotesOfARun(t *testing.T) {
 	}
 }
 
+// TestPlanRemoved: a plan that is removed during the run is there again at its end.
+func TestPlanRemoved(t *testing.T) {
+	cfg := configure(t)
+	remove := func() { must.Do(t, os.Remove(filepath.Join(cfg.Output, report.PlanName))) }
+	_, err := replay.Run(t.Context(), &cfg, &listener{built: remove})
+	must.Do(t, err)
+	if plan := must.Have(report.ReadPlan(cfg.Output))(t); plan == nil || plan.WireBytes == 0 {
+		t.Errorf("plan %+v", plan)
+	}
+}
+
 // TestRunEndedEarly: a run that is lost misses an objective, and what was not released is no part of it, whoever sends.
 func TestRunEndedEarly(t *testing.T) {
 	for _, c := range []struct{ concurrency, senders int }{{0, 2}, {1000, 1}} {

@@ -29,8 +29,8 @@ const compressedFrom = 1_000_000
 
 // openResults puts the plan of the run into the directory of the results, and makes the file of records.
 func (r *runner) openResults() error {
-	known := r.known()
-	r.meter = r.newMeter(known)
+	r.plan = r.known()
+	r.meter = r.newMeter(r.plan)
 	spare := make([]string, r.load.Spare)
 	r.collector = collect.NewCollector(append(r.load.URLs(), spare...), r.cfg.SLOs...)
 	if len(r.cfg.Actions) > 0 {
@@ -41,7 +41,7 @@ func (r *runner) openResults() error {
 	}
 	r.pictures = report.NewPictures(r.cfg.SLOs)
 	r.watchEnd()
-	err := errors.Join(report.WritePlan(r.Dir, known), r.writeShard())
+	err := errors.Join(report.WritePlan(r.Dir, r.plan), r.writeShard())
 	if err != nil {
 		return err
 	}
@@ -180,7 +180,7 @@ func (r *runner) conclude(found engine.Result) (*metrics.Summary, error) {
 	diskErr = cmp.Or(diskErr,
 		report.WriteHistograms(r.Dir, r.collector, found.Run.StartedAt, found.Ended),
 		report.WriteSummary(r.Dir, summary),
-		report.WriteTimeline(r.Dir, r.collector.Timeline()), r.servers.err, r.writeShard())
+		report.WriteTimeline(r.Dir, r.collector.Timeline()), r.servers.err, r.restorePlan(), r.writeShard())
 	if diskErr == nil {
 		diskErr = errors.Join(
 			WriteExports(r.Dir, r.cfg.Exports, nil, func(text string) { r.line("%s", text) }),
@@ -193,6 +193,15 @@ func (r *runner) conclude(found engine.Result) (*metrics.Summary, error) {
 		return summary, fmt.Errorf("%w: %w", ErrIncomplete, diskErr)
 	}
 	return summary, nil
+}
+
+// restorePlan writes the plan again if somebody removed it during the run.
+func (r *runner) restorePlan() error {
+	if report.Exists(filepath.Join(r.Dir, report.PlanName)) {
+		return nil
+	}
+	r.removed(report.PlanName)
+	return report.WritePlan(r.Dir, r.plan)
 }
 
 // placeResults decides where the files that other tools' flags name lie, in the directory of the results or elsewhere.

@@ -66,7 +66,7 @@ func (p *Pictures) write(w io.Writer, dir string, s *metrics.Summary) error {
 		),
 	}
 	var notes chart.Section
-	told := s.FailedWhere()
+	told := s.FailedWhere() + overload(s)
 	others := slices.DeleteFunc(slices.Clone(s.Notes), func(note string) bool {
 		return strings.Contains(told, note)
 	})
@@ -139,6 +139,15 @@ func headline(verdict *chart.Section) string {
 	return strings.Join(words, " · ")
 }
 
+// overload says what shows that the servers cannot carry the load; "" if nothing does.
+func overload(s *metrics.Summary) string {
+	i := slices.IndexFunc(s.Trends, func(t metrics.Trend) bool { return t.Overload })
+	if i < 0 {
+		return ""
+	}
+	return s.Trends[i].Words()
+}
+
 // verdictSection is what one reads first, the worst before the rest.
 func verdictSection(s *metrics.Summary) chart.Section {
 	v := &s.Verdict
@@ -173,6 +182,10 @@ func verdictSection(s *metrics.Summary) chart.Section {
 		}
 	}
 	out := chart.Section{Findings: []chart.Finding{finding}}
+	if words := overload(s); words != "" {
+		over := chart.Finding{Grade: chart.Warn, Word: "The load is too high for the servers", Lines: []string{words}}
+		out.Findings = append(out.Findings, over)
+	}
 	if s.Failed() != "" {
 		failed := chart.Finding{Grade: chart.Bad, Word: s.Failed(), Lines: []string{s.FailedWhere()}}
 		out.Findings = append(out.Findings, failed)

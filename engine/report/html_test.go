@@ -186,6 +186,20 @@ func TestHTMLOfNothing(t *testing.T) {
 	}
 }
 
+// TestHTMLOfOverload: what the servers cannot carry stands in the title, and once.
+func TestHTMLOfOverload(t *testing.T) {
+	grew := metrics.Trend{Quantity: metrics.InFlightTrend, First: 30, Last: 200, Overload: true}
+	s := &metrics.Summary{Trends: []metrics.Trend{grew}}
+	s.AddNotes(0, metrics.NotesOf("trend", "%s", grew.Words()))
+	var page bytes.Buffer
+	must.Do(t, HTML(&page, t.TempDir(), s))
+	d := dataOf(t, page.String())
+	expect.Contains(t, d.Title, "The load is too high for the servers · ")
+	for _, section := range d.Sections[1:] {
+		expect.Equal(t, len(section.Findings), 0, "findings of "+section.Title)
+	}
+}
+
 // value reads a number of the page back: its value in the unit of the summary, and how much its last digit is worth.
 func value(t *testing.T, text, unit string) (v, digit float64) {
 	t.Helper()

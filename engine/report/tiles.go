@@ -56,7 +56,8 @@ func (p *Pictures) latencyTiles(s *metrics.Summary) (tiles []chart.Tile) {
 				tile.Value = text
 				tile.Under = n.interval
 			case "p99":
-				tile.Under = strings.Join(format.Present(tile.Under, "p99 "+text, n.interval), ", ")
+				p99 := strings.ReplaceAll("p99 "+text, " ", "\u00a0") // in one line
+				tile.Under = strings.Join(format.Present(tile.Under, p99, n.interval), ", ")
 			}
 		}
 		tiles = append(tiles, tile)
