@@ -44,7 +44,7 @@ func (l *loader) linkAgents() error {
 	if err != nil {
 		return err
 	}
-	links, err := agents.Link(roots, calls, l.format.ClockSkewNS, &l.budget, 0)
+	links, err := agents.Link(roots, calls, l.format.ClockSkewNS, &l.budget)
 	limit := (*agents.LimitError)(nil)
 	if errors.As(err, &limit) {
 		return l.refuseAt(limit.Call, limit.Error(), limit.Fix())

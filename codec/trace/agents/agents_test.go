@@ -149,7 +149,7 @@ func TestSpans(t *testing.T) {
 			of[i] = jobs[chance.IntN(len(jobs))]
 			of[i].Calls = append(of[i].Calls, int32(i))
 		}
-		links := must.Have(Link(jobs, calls, 0, new(Budget), 0))(t)
+		links := must.Have(Link(jobs, calls, 0, new(Budget)))(t)
 		order := make([]int, n)
 		for i := range order {
 			order[i] = i
@@ -203,7 +203,7 @@ func TestLimits(t *testing.T) {
 		calls[i] = Call{BeganNS: int64(i / (n / 2) * 10), TookNS: 5}
 		job.Calls = append(job.Calls, int32(i))
 	}
-	_, err := Link([]*Node{job}, calls, 0, new(Budget), 0)
+	_, err := Link([]*Node{job}, calls, 0, new(Budget))
 	var limit *LimitError
 	if !errors.As(err, &limit) || limit.Call < n/2 || limit.Fix() == "" {
 		t.Errorf("%d wait for %d: %v", n/2, n/2, err)

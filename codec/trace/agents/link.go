@@ -79,13 +79,12 @@ type Links struct {
 // request of each of the sub-agent's chains. If there is none, the sub-agent runs in the background.
 //
 // Recorded clocks need not be exact: a request may seem to begin clockSkewNS before the end of the one that it
-// followed. Before is how many calls the budget has counted waits of already. The error is a [*LimitError].
-func Link(jobs []*Node, calls []Call, clockSkewNS int64, budget *Budget, before int) (Links, error) {
+// followed. The error is a [*LimitError].
+func Link(jobs []*Node, calls []Call, clockSkewNS int64, budget *Budget) (Links, error) {
 	l := &linker{
 		calls:       calls,
 		clockSkewNS: clockSkewNS,
 		budget:      budget,
-		before:      before,
 	}
 	l.Dependencies = make([][]Dependency, len(calls))
 	for _, job := range jobs {
@@ -102,7 +101,6 @@ type linker struct {
 	calls       []Call
 	clockSkewNS int64
 	budget      *Budget
-	before      int
 	err         error
 }
 
@@ -421,7 +419,7 @@ func (l *linker) wait(i int32, why Relation, t Trigger, on ...int32) {
 	if l.err != nil {
 		return
 	}
-	l.err = l.budget.Take(len(on), i, l.before+len(l.calls))
+	l.err = l.budget.Take(len(on), i, len(l.calls))
 	if l.err != nil {
 		return
 	}
