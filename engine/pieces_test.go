@@ -59,9 +59,8 @@ func piecesArriveWhole(t *testing.T, kind senderKind, secure, part bool) {
 	w := &workload.Work{Trace: made, Plan: p, Places: route.RoundRobin(n, route.Even([]int{1}))}
 	w.Targets = []workload.Target{{URL: s.URL, Host: addr.String(), Path: "/v1/completions", Endpoints: []netip.AddrPort{addr}, TLS: secure, Name: "127.0.0.1", Port: addr.Port()}}
 	b := workloadtest.Builder(t, "", "a", 1)
-	b.Sharing = workload.ShareNever
 	whole := workloadtest.Build(t, b, w)
-	b.Sharing = workload.ShareAlways
+	b.AlwaysShare = true
 	w.Prebuilt = workloadtest.Build(t, b, w)
 	k := new(sink)
 	r := newRunWith(t, kind, w, k, &tls.Config{InsecureSkipVerify: true, DynamicRecordSizingDisabled: true})

@@ -29,7 +29,8 @@ type Builder struct {
 	Headers []http1.Header // besides Host, Content-Length and X-Request-Id
 	ByOwner []Owned        // by the trace's Owners: in place of Backend and Headers; nil = all are alike
 	RunID   string         // first part of every request id
-	Sharing Sharing
+	// for tests and measurements: blocks that prompts share are held once, whatever that saves
+	AlwaysShare bool
 }
 
 // Owned is how requests of one Owner are made.
@@ -65,13 +66,11 @@ func (r *Builder) Layout(ctx context.Context, w *Work) (*Requests, error) {
 		m.largest = max(m.largest, size)
 		m.offsets[i+1] = m.offsets[i] + int64(size)
 	}
-	always := r.Sharing == ShareAlways
-	perhaps := r.Sharing == ShareIfWorth && m.mayBeWorth()
-	if err != nil || !always && !perhaps {
+	if err != nil || !r.AlwaysShare && !m.mayBeWorth() {
 		return m, err
 	}
 	s := m.share(ctx)
-	if s != nil && (always || s.worth(m.Bytes())) {
+	if s != nil && (r.AlwaysShare || s.worth(m.Bytes())) {
 		m.sharing = s
 	}
 	return m, ctx.Err()
@@ -79,7 +78,7 @@ func (r *Builder) Layout(ctx context.Context, w *Work) (*Requests, error) {
 
 // ShareFor makes requests that were laid out whole lists of pieces, if they then take at most limit bytes.
 func (m *Requests) ShareFor(ctx context.Context, limit int64) {
-	if m.sharing != nil || m.Sharing == ShareNever {
+	if m.sharing != nil {
 		return
 	}
 	s := m.share(ctx)

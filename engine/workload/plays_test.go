@@ -246,7 +246,7 @@ func workOfPlays(t *testing.T, seconds float64) (*workload.Work, *workload.Reque
 		Caches:   map[netip.AddrPort]workload.PrefixCache{addr: {BlockTokens: 16}},
 	}
 	b := workloadtest.Builder(t, "", "run", 3)
-	b.Sharing = workload.ShareAlways
+	b.AlwaysShare = true
 	return w, workloadtest.Build(t, b, w)
 }
 
@@ -315,8 +315,8 @@ func TestFingerprintsOfPlays(t *testing.T) {
 	w.Played = true
 	seen := map[string]string{}
 	for name, change := range map[string]func(*workload.Builder, *workload.Work){
-		"in pieces":    func(b *workload.Builder, _ *workload.Work) { b.Sharing = workload.ShareAlways },
-		"whole":        func(b *workload.Builder, _ *workload.Work) { b.Sharing = workload.ShareNever },
+		"in pieces":    func(b *workload.Builder, _ *workload.Work) { b.AlwaysShare = true },
+		"whole":        func(*workload.Builder, *workload.Work) {},
 		"other run":    func(b *workload.Builder, _ *workload.Work) { b.RunID = "another" },
 		"other seed":   func(b *workload.Builder, _ *workload.Work) { b.Source = workloadtest.Builder(t, "", "run", 4).Source },
 		"other length": func(_ *workload.Builder, w *workload.Work) { w.Overhead.Tail++ },

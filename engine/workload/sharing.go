@@ -12,16 +12,6 @@ import (
 	"github.com/fastreplay/fastreplay/engine/internal/gather"
 )
 
-// Sharing is whether the blocks that prompts share are held once, so that requests are lists of pieces.
-type Sharing uint8
-
-// The values of Sharing.
-const (
-	ShareIfWorth Sharing = iota // if it saves enough
-	ShareNever
-	ShareAlways // for tests and measurements
-)
-
 // What must be saved before blocks are held once. A gathered write costs about 0.4 µs a piece, and each kB 0.2 µs
 // (BenchmarkGather in engine/wire, 2 cores, Linux 6.18). So pieces of 8 kB in the mean cost at most a quarter more than
 // whole requests. Those of Mooncake's conversations, which would save 37 %, cost a fifth more. Those of Weka's coding

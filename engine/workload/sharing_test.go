@@ -112,9 +112,8 @@ func TestPiecesAreWhatWholeRequestsAre(t *testing.T) {
 		if rng.IntN(4) == 0 {
 			w.Routing.Late = true
 		}
-		r.Sharing = workload.ShareNever
 		whole := workloadtest.Build(t, r, w)
-		r.Sharing = workload.ShareAlways
+		r.AlwaysShare = true
 		parts := workloadtest.Build(t, r, w)
 		for i := range w.Requests() {
 			if target := rng.IntN(2); w.Routing.Late {
@@ -159,7 +158,7 @@ func TestTurnsLieTogether(t *testing.T) {
 	w := workloadtest.Work(t, len(rows))
 	w.Trace = readRows(t, rows, 16)
 	r := workloadtest.Builder(t, "", "a", 1)
-	r.Sharing = workload.ShareAlways
+	r.AlwaysShare = true
 	m := workloadtest.Build(t, r, w)
 	for i := range w.Requests() {
 		if l := m.List(i); l.Pieces() > 4 {
@@ -210,7 +209,7 @@ func TestSharingIsChosenByWhatItSaves(t *testing.T) {
 func BenchmarkFillShared(b *testing.B) {
 	w := workloadtest.Work(b, 2000)
 	r := workloadtest.Builder(b, "", "a", 1)
-	r.Sharing = workload.ShareAlways
+	r.AlwaysShare = true
 	b.ReportAllocs()
 	for b.Loop() {
 		m, err := r.Layout(context.Background(), w)
