@@ -65,8 +65,8 @@ func Write(w io.Writer, t *Trace, format string) error {
 	}
 	for i := range t.Len() {
 		line = f.AppendLine(line[:0], requests.at(i))
-		if i < t.Len()-1 {
-			line = append(line, f.Write.Between...)
+		if i < t.Len()-1 && f.Write.Tail != "" {
+			line = append(line, ',')
 		}
 		line = append(line, '\n')
 		if _, err := out.Write(line); err != nil {

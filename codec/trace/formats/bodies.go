@@ -187,11 +187,10 @@ func inputsJSON() *Format {
 			Read:    readInputs,
 		},
 		Write: &Writer{
-			Refuse:  notMerged,
-			Head:    `{"data":[` + "\n",
-			Between: ",",
-			Tail:    "]}\n",
-			Append:  appendInputs,
+			Refuse: notMerged,
+			Head:   `{"data":[` + "\n",
+			Tail:   "]}\n",
+			Append: appendInputs,
 		},
 	}
 }

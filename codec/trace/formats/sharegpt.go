@@ -37,10 +37,9 @@ func shareGPT() *Format {
 				}
 				return what
 			},
-			Head:    "[\n",
-			Between: ",",
-			Tail:    "]\n",
-			Append:  appendShareGPT,
+			Head:   "[\n",
+			Tail:   "]\n",
+			Append: appendShareGPT,
 		},
 	}
 }

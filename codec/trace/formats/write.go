@@ -17,8 +17,7 @@ type Writer struct {
 	Append  func(dst []byte, r *Request) []byte // appends a line without its end
 	Refuse  func(first, r *Request) string      // says what of a request the format has no place for; nil = nothing
 	Head    string                              // before the first line
-	Between string                              // at the end of each line but the last
-	Tail    string                              // after the last line
+	Tail    string                              // after the last line; "" = there are no commas between lines either
 	Graph   bool                                // requests have their Job and their Waits
 	Answers bool                                // it has what was recorded of answers, and their ids
 	Prepare func(s *Source) []byte              // makes the head of the whole trace; nil = Head is it
