@@ -1,6 +1,7 @@
 package actions
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -32,15 +33,10 @@ type Runner struct {
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
 
+	all  []Action // in the order of their instants
 	mu   sync.Mutex
 	done []metrics.Action
-	undo []undoing
-}
-
-// undoing is of an action whose command began.
-type undoing struct {
-	Action
-	did *metrics.Command // what became of it; each time that the action ran shares it
+	undo []*metrics.Command // what becomes of each one's undo, which each time that it ran shares; nil: it never began
 }
 
 // Start begins to run actions at their instants. now is the time since the start of the run, and whether it counts from
@@ -49,16 +45,17 @@ func Start(all []Action, now func() (int64, bool), hide *redact.Redactor, told f
 	if len(all) == 0 {
 		return nil
 	}
-	r := &Runner{now: now, hide: hide, told: told}
+	r := &Runner{now: now, hide: hide, told: told, all: slices.Clone(all), undo: make([]*metrics.Command, len(all))}
+	slices.SortStableFunc(r.all, func(a, b Action) int { return cmp.Compare(a.At, b.At) })
 	r.ctx, r.cancel = context.WithCancel(context.Background())
-	for _, a := range all {
-		r.ended.Go(func() { r.follow(a) })
+	for i := range r.all {
+		r.ended.Go(func() { r.follow(i) })
 	}
 	return r
 }
 
-// End kills commands that still run, undoes what began, and returns what became of each action, in the order of their
-// instants. A value of hurry, which comes while it undoes, kills what undoes.
+// End kills commands that still run, undoes what began, the latest first, and returns what became of each action, in the
+// order of their instants. What undoes one may so rely on what earlier ones did. A value of hurry, which comes while it undoes, kills what undoes.
 func (r *Runner) End(hurry <-chan struct{}) []metrics.Action {
 	if r == nil {
 		return nil
@@ -74,27 +71,29 @@ func (r *Runner) End(hurry <-chan struct{}) []metrics.Action {
 		case <-patient.Done():
 		}
 	}()
-	for _, a := range slices.Backward(r.undo) {
+	for i, did := range slices.Backward(r.undo) {
+		if did == nil {
+			continue
+		}
+		a := &r.all[i]
 		ctx, cancel := context.WithTimeout(patient, a.Timeout)
-		*a.did = r.command(ctx, a.Undo)
+		*did = r.command(ctx, a.Undo)
 		cancel()
-		r.tell("the undoing of "+a.Run, a.did)
+		r.tell("the undoing of "+a.Run, did)
 	}
 	slices.SortStableFunc(r.done, func(a, b metrics.Action) int { return a.Compare(&b) })
 	return r.done
 }
 
 // follow runs an action each time that it is due, until the run ends.
-func (r *Runner) follow(a Action) {
+func (r *Runner) follow(i int) {
+	a := &r.all[i]
 	undone := new(metrics.Command)
 	for at := a.At; ; at += a.Every {
-		did := r.once(&a, at)
+		did := r.once(a, at)
 		r.mu.Lock()
 		if did.Began() && a.Undo != "" {
-			did.Undo = undone
-			if at == a.At {
-				r.undo = append(r.undo, undoing{a, undone})
-			}
+			did.Undo, r.undo[i] = undone, undone
 		}
 		r.done = append(r.done, did)
 		full := len(r.done) >= mostTimes

@@ -59,13 +59,28 @@ func (c *Collector) addHit(r *record.Record) {
 	if c.hits == nil {
 		return
 	}
-	if at := max(r.SentNS, r.PlannedNS); len(c.slos) > 0 && at != record.None && !stopped(r.Outcome) {
-		missed := slices.ContainsFunc(c.slos, func(o metrics.SLO) bool { return !o.Met(r) })
-		c.graded = append(c.graded, graded{at, r.Outcome == record.OK && !missed})
+	if at := max(r.SentNS, r.PlannedNS); len(c.slos) > 0 && at != record.None {
+		switch {
+		case !stopped(r.Outcome):
+			missed := slices.ContainsFunc(c.slos, func(o metrics.SLO) bool { return !o.Met(r) })
+			c.graded = append(c.graded, graded{at, r.Outcome == record.OK && !missed})
+		case c.hasMissed(r): // of others nobody knows whether they would have been good
+			c.graded = append(c.graded, graded{at, false})
+		}
 	}
 	if r.Outcome == record.OK && r.CachedTokens >= 0 && r.ExpectedCachedTokens > 0 {
 		*c.hits = append(*c.hits, hit{r.SentNS, r.CachedTokens, r.ExpectedCachedTokens})
 	}
+}
+
+// hasMissed reports whether a request that was cut off would be beyond a bound even if it had ended well just then.
+func (c *Collector) hasMissed(r *record.Record) bool {
+	best := *r
+	if best.FirstTokenNS == record.None {
+		best.FirstTokenNS = r.EndNS()
+	}
+	best.LastTokenNS, best.DoneNS = r.EndNS(), r.EndNS()
+	return r.SentNS != record.None && slices.ContainsFunc(c.slos, func(o metrics.SLO) bool { return o.Exceeds(&best) })
 }
 
 // actions is the summary's actions with what became of them. It changes none of those that s has.
@@ -181,14 +196,14 @@ func (j *aftermath) prove(earlier []metrics.Action) {
 	}
 }
 
-// other is an earlier action that was not seen to land, and of which an effect at an instant may be, too. One that
-// comes much sooner after this action is this one's. It is nil if there is none.
+// other is an earlier action of which an effect at an instant may be, too, whether that one landed by another effect or
+// not. One that comes much sooner after this action is this one's. It is nil if there is none.
 func (j *aftermath) other(earlier []metrics.Action, atS float64) *metrics.Action {
 	const sooner = 10 // times
 	for i := range earlier {
 		o := &earlier[i]
 		sinceS := atS - o.Ran.StartedS
-		if !o.Landed && o.Check != metrics.CheckFailed && sinceS < o.Ran.TookS+reachS && sooner*(atS-j.fromS) > sinceS {
+		if o.Check != metrics.CheckFailed && sinceS < o.Ran.TookS+reachS && sooner*(atS-j.fromS) > sinceS {
 			return o
 		}
 	}

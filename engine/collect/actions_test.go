@@ -343,6 +343,53 @@ func TestWhoseEffect(t *testing.T) {
 	}
 }
 
+// TestLateEffectsOfWhatLanded: a first action kills a server, which restarts late, as an oracle draws it. A second one does
+// nothing, or kills another server. Its own effect is found in all worlds. The first one's is called the second one's only
+// by the coincidence that the manual owns to: the second comes just before it.
+func TestLateEffectsOfWhatLanded(t *testing.T) {
+	const worlds = 400
+	wrong, missed, possible := 0, 0, 0
+	for seed := range uint64(worlds) {
+		rng := rand.New(rand.NewPCG(seed, 32))
+		restartS := 30 + 3 + 40*rng.Float64()
+		secondS := 32 + (restartS-32)*rng.Float64()
+		kills := seed%2 == 0
+		w := actionWorld{fate: func(r *record.Record, at float64, target int, _ *rand.Rand) {
+			if between(at, 30, restartS, target, 1) || kills && between(at, secondS+0.02, 100, target, 2) {
+				fail(r, record.ConnectError, refused)
+			}
+		}}
+		c := NewCollector([]string{"http://a", "http://b", "http://c", "http://d"})
+		for i := range 4000 {
+			r := sentAt(int64(i)*25*ms, record.OK, 20*ms)
+			w.fate(r, float64(i)/40, i%4, nil)
+			c.Add(r, i%4)
+		}
+		ran := func(at float64) metrics.Action {
+			return metrics.Action{AtS: at, Ran: &metrics.Command{StartedS: at, ExitCode: new(int)}}
+		}
+		in := metrics.Summary{Actions: []metrics.Action{ran(30), ran(secondS)}}
+		in.Run.DurationS = 100
+		in.Servers = &metrics.Servers{Servers: scrape.Servers{Events: []scrape.Event{
+			{AtS: restartS, Target: "http://b", What: scrape.Restarted},
+		}}}
+		all := c.Summary(in, Probed{}).Actions
+		expect.Equal(t, all[0].Landed, true, "seed %d: the first: %s", seed, all[0].Proof)
+		switch {
+		case kills:
+			missed += number(!all[1].Landed || !strings.Contains(all[1].Proof, "http://c failed"))
+		case 10*(restartS-secondS) > restartS-30:
+			possible++
+			wrong += number(all[1].Landed)
+			expect.Contains(t, all[1].Proof, "but that may come from the action at 30.0 s", "seed %d", seed)
+		}
+	}
+	if wrong > 0 || missed > 0 || possible < worlds/3 {
+		t.Errorf("of %d idle actions %d landed by an earlier one's effect; of %d that killed %d did not land",
+			possible, wrong, worlds/2, missed)
+	}
+}
+
 // TestBandIsNotLeftByChance: where nothing changes TTFT p95 stays within its band, in nearly all of 200 runs.
 func TestBandIsNotLeftByChance(t *testing.T) {
 	left := 0
@@ -392,7 +439,8 @@ func TestActionsAfterEachOther(t *testing.T) {
 }
 
 // TestSLODebt: of requests that failed or missed a bound from an action on, those beyond the share before are its debt,
-// by a plain count of what was sent. Bounds of one class count for that class alone.
+// by a plain count of what was sent. Bounds of one class count for that class alone. What the end cut off had missed a bound
+// if it had waited for longer, and else tells nothing.
 func TestSLODebt(t *testing.T) {
 	for seed := range uint64(5) {
 		rng := rand.New(rand.NewPCG(seed, 9))
@@ -404,11 +452,22 @@ func TestSLODebt(t *testing.T) {
 			slow := rng.Float64() < 0.1 || at >= 30 && at < 40
 			r := sentAt(int64(at*1e9), record.OK, int64(20*ms+480*ms*int64(number(slow))))
 			free := rng.Float64() < 0.5
-			if free {
-				r.Class = "free"
-			}
-			if at > 30 && at < 31 {
+			switch {
+			case at > 30 && at < 31:
 				fail(r, record.ConnectError, refused)
+			case at > 50 && rng.Float64() < 0.3: // hangs until the end cuts it off
+				*r = *sentAt(r.PlannedNS, record.Cancelled, 0)
+				r.HeadersNS, r.FirstTokenNS, r.LastTokenNS, r.DoneNS = r.SentNS+ms, record.None, record.None, 60*s
+			}
+			limitS := 0.1
+			if free {
+				r.Class, limitS = "free", 10
+			}
+			waitedS := 60 - at
+			if r.Outcome == record.Cancelled && waitedS <= limitS { // nobody knows whether it would have been good
+				c.Add(r, 0)
+				n++
+				continue
 			}
 			after := number(at >= 30)
 			sent[after]++

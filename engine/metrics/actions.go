@@ -52,8 +52,9 @@ type ActionCost struct {
 	Requests    int64   `json:"requests"`            // sent from the proof on, or else from the action on
 	Failed      int64   `json:"failed"`              // that ended since then, and failed
 	FailedShare float64 `json:"failed_share_before"` // of the requests before
-	// how many requests from the action on failed or missed a bound of --goodput, beyond the share that did before.
-	// null without such bounds, and if no request ended before or after
+	// how many requests from the action on failed or missed a bound of --goodput, beyond the share that did before. One
+	// that the run's end cut off counts if it had missed a bound by then. null without such bounds, and if no request
+	// ended before or after
 	SLODebt *float64 `json:"slo_debt"`
 	// what caches had less than before of what an ideal one has; null if unknown
 	HitsLost *float64 `json:"hit_tokens_lost"`
