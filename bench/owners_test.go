@@ -185,7 +185,7 @@ func TestOwnersOfSamples(t *testing.T) {
 			want := c.want
 			code, said, _ := inspect(t, args[3:]...)
 			expect.Equal(t, code, 0, said)
-			told := strings.Contains(strings.Join(strings.Fields(said), " "), "no request asks for them; --fields "+strings.Split(c.fields, ",")[0]+" does")
+			told := strings.Contains(strings.Join(strings.Fields(said), " "), "only if all servers list them, or by --fields "+strings.Split(c.fields, ",")[0])
 			several := c.format == "copilot" || c.format == "tracelab"
 			expect.Equal(t, told, several && !named, "%s: inspect says that nobody asks for the models:\n%s", c.format, said)
 			if !named { // a server need not have the models of a recording
@@ -193,6 +193,30 @@ func TestOwnersOfSamples(t *testing.T) {
 			}
 			expect.Equal(t, fmt.Sprint(got), fmt.Sprint(want), c.format)
 		}
+	}
+}
+
+// TestRecordedModels: results tell the models of a recording apart. Requests ask for them if the server lists them all, and
+// the ideal follows: then alone blocks are kept by model.
+func TestRecordedModels(t *testing.T) {
+	t.Parallel()
+	trace := filepath.Join(t.TempDir(), "dynamo.jsonl")
+	text := string(readFile(t, "samples/dynamo.jsonl"))
+	half := strings.Count(text, `"model":"sample"`) / 2
+	text = strings.Replace(text, `"model":"sample"`, `"model":"lora-1"`, half)
+	writeFile(t, trace, strings.ReplaceAll(text, `"model":"sample"`, `"model":"lora-2"`))
+	for _, adapters := range []string{"0", "1", "2"} {
+		m := startMock(t, "--adapters", adapters)
+		r := run(t, "--trace", trace, "--url", m.url, "--rate", "max")
+		asked, named := map[string]int{}, map[string]int{}
+		for _, rec := range recordsOf(t, r.dir) {
+			asked[rec.AnsweredBy]++
+			named[rec.Model]++
+		}
+		expect.Equal(t, len(named), 2, "models of the recording: %v", named)
+		must.Equal(t, r.summary.Owners != nil && len(r.summary.Owners.Models.Parts) == 2, true, "a table of models")
+		expect.Equal(t, strings.Contains(r.stderr, "only if all servers"), adapters != "2", "%s adapters: %s", adapters, r.stderr)
+		expect.Equal(t, len(asked) == 2, adapters == "2", "%s adapters: the server answered as %v", adapters, asked)
 	}
 }
 

@@ -77,7 +77,7 @@ first is at time 0. What was repaired or left out, and what the other format has
 				return err
 			}
 			say := newTerminal(c.ErrOrStderr())
-			for _, note := range slices.Concat(t.Lint.Notes(), lost, said) {
+			for _, note := range slices.Concat(t.Lint.Notes(), []string{t.ModelsNote()}, lost, said) {
 				if note != "" {
 					say.line("note: %s", note)
 				}

@@ -3,11 +3,11 @@ package trace
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/fastreplay/fastreplay/codec/trace/formats"
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
 
@@ -112,8 +112,7 @@ type Lint struct {
 	CutJobs   int      // of the selection: jobs of which it has some requests and not all
 	OfJobs    int      // of the selection: jobs in it
 	Found     []string // places in a named directory of the files that were read
-	ModelKey  string   // of Models: what --fields names to ask servers for them
-	Models    []string // that rows name, each once, and that no request asks for; the first eight
+	ModelKey  string   // the format's own, under which rows name models that --fields does not name; "" = none
 	Unsent    []string // keys of bodies beside a prompt verbatim, which the format skips, in the first rows of a file
 
 	MissingIDs int // repaired: fewer hash ids than blocks; the rest of the prompt is unique to the row
@@ -157,10 +156,6 @@ func (l *Lint) Notes() []string {
 	add(l.MissingIDs, "%d row%s repaired: fewer hash ids than blocks, the missing blocks are unique to the row")
 	add(l.SurplusIDs, "%d row%s repaired: more hash ids than blocks, the surplus is ignored")
 	add(l.NoOutput, "%d row%s repaired: output_length 0, replayed as 1")
-	if len(l.Models) > 1 { // a single one tells nothing apart
-		notes = append(notes, fmt.Sprintf("rows name models (%s), and no request asks for them; --fields model=%s "+
-			"does, and results tell them apart", shown(l.Models), l.ModelKey))
-	}
 	if len(l.Unsent) > 0 {
 		notes = append(notes, fmt.Sprintf("%s of the rows: not sent, since the format has no such key; put them "+
 			"into extra, or give --format raw_payload if the rows are bodies", strings.Join(l.Unsent, ", ")))
@@ -183,14 +178,19 @@ func (l *Lint) Notes() []string {
 	return notes
 }
 
-// noteModels keeps the models that an object names and that no request asks for.
-func (l *Lint) noteModels(b *formats.Batch) {
-	const most = 8
-	for _, model := range b.Models {
-		if len(l.Models) < most && !slices.Contains(l.Models, model) {
-			l.ModelKey, l.Models = b.ModelKey, append(l.Models, model)
-		}
+// ModelsNote says that no request asks for the models of the trace; "" if one may, or if the trace has one model alone,
+// which tells nothing apart.
+func (t *Trace) ModelsNote() string {
+	named := map[string]bool{}
+	for _, owner := range t.Owners {
+		named[owner.Model] = true
 	}
+	delete(named, "")
+	if !t.RecordedModels || len(named) < 2 {
+		return ""
+	}
+	return fmt.Sprintf("rows name models (%s): results tell them apart, and requests ask for them only if all servers "+
+		"list them, or by --fields model=%s", shown(slices.Sorted(maps.Keys(named))), t.Lint.ModelKey)
 }
 
 func plural(n int) string {

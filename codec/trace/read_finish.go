@@ -231,6 +231,7 @@ func (l *loader) assemble(order []int32) *Trace {
 	l.Untimed = l.timed == 0
 	l.Types = l.types.names
 	l.Owners = l.owners.names
+	l.RecordedModels = l.Lint.ModelKey != ""
 	l.Jobs = l.jobs.names
 	t := l.chosen(order)
 	first := t.ArrivalNS[0]

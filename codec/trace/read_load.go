@@ -306,7 +306,7 @@ func (l *loader) takeBatch(b *formats.Batch) {
 	}
 	l.FileRows += len(b.Rows) + b.Failed
 	l.Lint.Failed += b.Failed
-	l.Lint.noteModels(b)
+	l.Lint.ModelKey = cmp.Or(l.Lint.ModelKey, b.ModelKey)
 	if b.Nested != nil {
 		b.Nested.Move(int32(len(l.ArrivalNS)))
 		l.nested = append(l.nested, b.Nested)

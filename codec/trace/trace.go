@@ -71,6 +71,8 @@ type Trace struct {
 	Types   []string // kinds of requests, "" for rows that name none
 	Owner   []int32  // index into Owners, agents.None where a row does not say; nil where none says
 	Owners  []rows.Owner
+	// no request asks for the models of Owners: they are those of a recording, which a server under test need not have
+	RecordedModels bool
 	Agents
 	// the conversation is not recorded, but was found by what prompts have in common; nil where all are recorded
 	Guessed []bool
@@ -168,6 +170,14 @@ func (t *Trace) TurnsBefore(n int) []int32 {
 		}
 	}
 	return before
+}
+
+// AskedModel is the model that request i asks for; "" = that of the run.
+func (t *Trace) AskedModel(i int) string {
+	if t.RecordedModels {
+		return ""
+	}
+	return t.OwnerOf(i).Model
 }
 
 // OwnerOf is whose request i is; zero where the trace does not say.

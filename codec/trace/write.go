@@ -175,6 +175,7 @@ func (q *requests) at(i int) *formats.Request {
 		r.Seen |= rows.SetOf(rows.DelayField)
 	}
 	r.Owner = t.OwnerOf(i)
+	r.Owner.Model = t.AskedModel(i) // a replay of what is written is to ask for the same
 	if t.Type != nil {
 		r.Type = []byte(t.Types[t.Type[i]])
 	}

@@ -36,7 +36,8 @@ type Runner struct {
 	all  []Action // in the order of their instants
 	mu   sync.Mutex
 	done []metrics.Action
-	undo []*metrics.Command // what becomes of each one's undo, which each time that it ran shares; nil: it never began
+	// what becomes of the undo of each of all, which each time that it runs shares; nil: it never began
+	undo []*metrics.Command
 }
 
 // Start begins to run actions at their instants. now is the time since the start of the run, and whether it counts from
@@ -45,7 +46,8 @@ func Start(all []Action, now func() (int64, bool), hide *redact.Redactor, told f
 	if len(all) == 0 {
 		return nil
 	}
-	r := &Runner{now: now, hide: hide, told: told, all: slices.Clone(all), undo: make([]*metrics.Command, len(all))}
+	r := &Runner{now: now, hide: hide, told: told, all: slices.Clone(all)}
+	r.undo = make([]*metrics.Command, len(all))
 	slices.SortStableFunc(r.all, func(a, b Action) int { return cmp.Compare(a.At, b.At) })
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	for i := range r.all {

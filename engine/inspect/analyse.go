@@ -469,7 +469,7 @@ func findings(r *Report, t *trace.Trace, o Options) []Finding {
 	corrected := *lint
 	corrected.Dropped = 0
 	corrected.Faults = nil // are listed above
-	for _, note := range corrected.Notes() {
+	for _, note := range format.Present(append(corrected.Notes(), t.ModelsNote())...) {
 		add(Note, note)
 	}
 	for _, head := range t.Heads {

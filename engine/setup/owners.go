@@ -86,6 +86,9 @@ func (p *Prepared) byOwner(all workload.Owned) (owned []workload.Owned, err erro
 	backends := map[rows.Owner]api.Backend{{}: all.Backend} // by model and priority
 	for _, owner := range p.Trace.Owners {
 		asked := rows.Owner{Model: owner.Model, Priority: owner.Priority}
+		if p.Trace.RecordedModels {
+			asked.Model = ""
+		}
 		if backends[asked] == nil {
 			if backends[asked], err = p.backendFor(asked); err != nil {
 				return nil, err

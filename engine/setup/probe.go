@@ -12,6 +12,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/json"
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/probe"
@@ -27,6 +28,11 @@ const UnprobedModel = "model"
 
 // probe asks the servers whether they answer, for the model and the overhead, and how to start cold.
 func (p *Prepared) probe(ctx context.Context) error {
+	defer func() {
+		if note := p.Trace.ModelsNote(); note != "" {
+			p.note("models_recorded", "trace: %s", note)
+		}
+	}()
 	if p.o.Cold == probe.ColdSalt && p.verbatims.onlyPayloads() {
 		return errors.New(
 			"--cold salt: bodies are sent as they are, without a cache_salt; give --cold flush or off, or put one " +
@@ -125,6 +131,7 @@ func (p *Prepared) askModels(ctx context.Context) error {
 		return nil
 	}
 	var asked map[string][]int32
+	recorded := p.Trace.RecordedModels && p.o.Model == "" && p.o.traits.Model // and all servers list those
 	for i := range p.Prober.Targets {
 		t := &p.Prober.Targets[i]
 		models, err := p.Prober.Models(ctx, t)
@@ -132,6 +139,9 @@ func (p *Prepared) askModels(ctx context.Context) error {
 		if err != nil && unnamed {
 			return err
 		}
+		recorded = recorded && err == nil && !slices.ContainsFunc(p.Trace.Owners, func(o rows.Owner) bool {
+			return o.Model != "" && !models.Lists(o.Model)
+		})
 		if err != nil {
 			continue
 		}
@@ -147,6 +157,11 @@ func (p *Prepared) askModels(ctx context.Context) error {
 			p.context = n
 		}
 	}
+	if recorded {
+		t := *p.Trace
+		t.RecordedModels = false
+		p.Trace = &t
+	}
 	return nil
 }
 
@@ -154,7 +169,7 @@ func (p *Prepared) askModels(ctx context.Context) error {
 func (p *Prepared) askedModels() map[string][]int32 {
 	asked := map[string][]int32{}
 	for i := range p.Requests() {
-		l, name := p.Trace.Verbatim(i), cmp.Or(p.Trace.OwnerOf(i).Model, p.model)
+		l, name := p.Trace.Verbatim(i), cmp.Or(p.Trace.AskedModel(i), p.model)
 		bodies := [][]byte{l.Extra, p.o.Extra}
 		if l.Kind == trace.VerbatimPayload {
 			name, bodies = "", append(bodies, slices.Concat([]byte{'{'}, l.Content, []byte{'}'}))

@@ -142,7 +142,7 @@ type cacheKey struct {
 }
 
 func (w *Work) cacheKey(i int) cacheKey {
-	return cacheKey{w.Endpoint(i), w.Made(i), w.Trace.OwnerOf(i).Model}
+	return cacheKey{w.Endpoint(i), w.Made(i), w.Trace.AskedModel(i)}
 }
 
 func newIdealCaches(head int, block func(PrefixCache) int) *idealCaches {

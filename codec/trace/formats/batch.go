@@ -26,8 +26,7 @@ type Batch struct {
 	BlockTokens int     // that an id stands for, where the object says it; 0 = as before
 	Nested      *Nested // agents of the rows, where the file nests them; nil = it does not
 	Head        *Head   // that the object is, which says how the rows were made; nil = it is none
-	ModelKey    string  // of the models that the object names and --fields does not; "" = there are none
-	Models      []string
+	ModelKey    string  // the format's own, under which the object names models and --fields none; "" = there are none
 	Fault       error
 	History     *chatml.History // of conversations, what requests before this one said
 
@@ -91,14 +90,13 @@ func (b *Batch) setAll(r *row, o object, fields ...rows.Field) {
 	}
 }
 
-// setOwner is setAll for whose a row is, which most formats tell only where --fields names it. A model that stands
-// under a key of the format's own is noted. No request asks for it unless --fields names it, since the server under
-// test need not have it.
+// setOwner is setAll for whose a row is, which most formats tell only where --fields names it. A model stands under a key
+// of the format's own, too.
 func (b *Batch) setOwner(r *row, o object, modelKey string) {
 	b.setAll(r, o, rows.TenantField, rows.ModelField, rows.ClassField, rows.PriorityField)
-	if model := o.Value(modelKey); b.name(rows.ModelField) == "" && len(model) > 0 && model[0] == '"' {
+	if model := o.Value(modelKey); b.name(rows.ModelField) == "" && len(model) > 0 && model[0] == '"' && o.OK() {
 		b.ModelKey = modelKey
-		b.Models = append(b.Models, o.TextOr(modelKey, ""))
+		b.set(r, rows.ModelField, model)
 	}
 }
 
