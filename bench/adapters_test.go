@@ -58,6 +58,12 @@ func adapterWorld(t *testing.T, rows []adapterRow, mockArgs, args []string) (*re
 	m := startMock(t, append(mockArgs, "--log-all", "--spread", "0")...)
 	r := run(t, append([]string{"--trace", path, "--block-tokens", "16", "--url", m.url, "--scrape-interval", "100ms"}, args...)...)
 	must.Equal(t, r.summary.Owners != nil, true, "%s", r.stderr)
+	return r, adapterLogOf(t, m)
+}
+
+// adapterLogOf stops a mock and returns its log by the ids of requests.
+func adapterLogOf(t *testing.T, m *mockServer) map[string]adapterLog {
+	t.Helper()
 	m.stop(t)
 	log := map[string]adapterLog{}
 	for line := range strings.Lines(string(readFile(t, m.log))) {
@@ -65,7 +71,7 @@ func adapterWorld(t *testing.T, rows []adapterRow, mockArgs, args []string) (*re
 		must.Do(t, json.Unmarshal([]byte(line), &l))
 		log[l.ID] = l
 	}
-	return r, log
+	return log
 }
 
 // checkLoads simulates the adapters' places by the instants of the log alone: a request whose adapter is not there
