@@ -56,8 +56,9 @@ func Start(all []Action, now func() (int64, bool), hide *redact.Redactor, told f
 	return r
 }
 
-// End kills commands that still run, undoes what began, the latest first, and returns what became of each action, in the
-// order of their instants. What undoes one may so rely on what earlier ones did. A value of hurry, which comes while it undoes, kills what undoes.
+// End kills commands that still run, undoes what began, and returns what became of each action, in the order of their
+// instants. It undoes the latest first, so that what undoes one may rely on what earlier ones did. A value of hurry,
+// which comes while it undoes, kills what undoes.
 func (r *Runner) End(hurry <-chan struct{}) []metrics.Action {
 	if r == nil {
 		return nil

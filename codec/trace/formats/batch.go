@@ -90,8 +90,8 @@ func (b *Batch) setAll(r *row, o object, fields ...rows.Field) {
 	}
 }
 
-// setOwner is setAll for whose a row is, which most formats tell only where --fields names it. A model stands under a key
-// of the format's own, too.
+// setOwner is setAll for whose a row is, which most formats tell only where --fields names it. A model stands under a
+// key of the format's own, too.
 func (b *Batch) setOwner(r *row, o object, modelKey string) {
 	b.setAll(r, o, rows.TenantField, rows.ModelField, rows.ClassField, rows.PriorityField)
 	if model := o.Value(modelKey); b.name(rows.ModelField) == "" && len(model) > 0 && model[0] == '"' && o.OK() {
