@@ -201,8 +201,8 @@ func openAI(name, path string) kind {
 		path:  path,
 		reads: choices,
 		shape: shape{
-			most:   []string{"max_tokens"},
-			alias:  []string{"max_completion_tokens"},
+			most:   "max_tokens",
+			alias:  "max_completion_tokens",
 			least:  []string{"min_tokens"},
 			forced: members{{"ignore_eos", yes}},
 			stream: members{{"stream", yes}, {"stream_options", []byte(`{"include_usage":true}`)}},

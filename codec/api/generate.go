@@ -13,7 +13,7 @@ func tgi() kind {
 		shape: shape{
 			text:  frame{`"inputs":"`, `"`},
 			nest:  "parameters",
-			most:  []string{"max_new_tokens"},
+			most:  "max_new_tokens",
 			fixed: members{{"details", yes}},
 		},
 		traits: Traits{
@@ -70,7 +70,7 @@ func sglang() kind {
 			text:     frame{`"text":"`, `"`},
 			tokenIDs: frame{`"input_ids":[`, `]`},
 			nest:     "sampling_params",
-			most:     []string{"max_new_tokens"},
+			most:     "max_new_tokens",
 			least:    []string{"min_new_tokens"},
 			forced:   members{{"ignore_eos", yes}},
 			stream:   members{{"stream", yes}},
@@ -150,7 +150,7 @@ func tritonVLLM() kind {
 	k := triton("triton-vllm", shape{
 		text:   frame{`"text_input":"`, `"`},
 		nest:   "parameters",
-		most:   []string{"max_tokens"},
+		most:   "max_tokens",
 		least:  []string{"min_tokens"},
 		forced: members{{"ignore_eos", yes}},
 	})
@@ -167,7 +167,7 @@ func tritonVLLM() kind {
 func tritonTRTLLM() kind {
 	k := triton("triton-trtllm", shape{
 		text:  frame{`"text_input":"`, `"`},
-		most:  []string{"max_tokens"},
+		most:  "max_tokens",
 		least: []string{"min_tokens", "min_length"},
 		fixed: members{{"bad_words", []byte(`""`)}, {"stop_words", []byte(`""`)}, {"exclude_input_in_output", yes}},
 	})

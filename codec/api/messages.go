@@ -10,7 +10,7 @@ func messages() kind {
 		shape: shape{
 			text:     frame{`"messages":[{"role":"user","content":"`, `"}]`},
 			messages: frame{`"messages":[`, `]`},
-			most:     []string{"max_tokens"},
+			most:     "max_tokens",
 			stream:   members{{"stream", yes}},
 			prepare:  systemApart,
 		},

@@ -10,7 +10,7 @@ func responses() kind {
 	k.shape = shape{
 		text:     frame{`"input":"`, `"`},
 		messages: frame{`"input":[`, `]`},
-		most:     []string{"max_output_tokens"},
+		most:     "max_output_tokens",
 		forced:   members{{"ignore_eos", yes}},
 		stream:   members{{"stream", yes}},
 		prepare: func(l Verbatim) (Verbatim, error) { // it refuses messages that mean something else than in a chat

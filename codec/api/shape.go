@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 )
 
@@ -15,8 +14,8 @@ type shape struct {
 	tokenIDs frame    // around one of token ids
 	messages frame    // around the messages of a chat
 	nest     string   // the object that lengths and fixed members are in; "" = the top level
-	most     []string // keys of the most output tokens
-	alias    []string // other keys that a server takes for them
+	most     string   // key of the most output tokens; "" = answers have none
+	alias    string   // another key that a server takes for it; "" = none
 	least    []string // keys of the fewest, where output is forced
 	forced   members  // beside a length, where output is forced
 	answer   string   // key of the answer's tokens
@@ -81,8 +80,8 @@ func LeastOutput(api string, extra json.RawMessage) (tokens int) {
 
 // saysLength is ownLength of the members among which lengths stand.
 func (s *shape) saysLength(ms members) bool {
-	has := func(key string) bool { return ms.find(key) >= 0 }
-	return slices.ContainsFunc(s.alias, has) || slices.ContainsFunc(s.most, has)
+	has := func(key string) bool { return key != "" && ms.find(key) >= 0 }
+	return has(s.alias) || has(s.most)
 }
 
 // fields are the members of a body after its prompt, with holes where the number of output tokens goes.
@@ -168,10 +167,8 @@ func (s *shape) after(o Options, around frame, extra members, sized bool) fields
 func (s *shape) addLengths(f *fields, o Options, extra members, sized bool) {
 	if sized {
 		own := s.saysLength(extra)
-		for _, key := range s.most {
-			if !own {
-				f.addNumber(key)
-			}
+		if s.most != "" && !own {
+			f.addNumber(s.most)
 		}
 		if o.ForceOutput {
 			for _, key := range s.least {

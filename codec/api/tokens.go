@@ -10,7 +10,7 @@ func vllmGenerate() kind {
 		shape: shape{
 			tokenIDs: frame{`"token_ids":[`, `]`},
 			nest:     "sampling_params",
-			most:     []string{"max_tokens"},
+			most:     "max_tokens",
 			least:    []string{"min_tokens"},
 			forced:   members{{"ignore_eos", yes}},
 			answer:   "trace_decode_token_ids",
