@@ -204,8 +204,8 @@ func openAI(name, path string) kind {
 			most:   "max_tokens",
 			alias:  "max_completion_tokens",
 			least:  []string{"min_tokens"},
-			forced: members{{"ignore_eos", yes}},
-			stream: members{{"stream", yes}, {"stream_options", []byte(`{"include_usage":true}`)}},
+			forced: ignoreEOS,
+			stream: streamWithUsage,
 		},
 		traits: Traits{
 			Made:      true,

@@ -72,8 +72,8 @@ func sglang() kind {
 			nest:     "sampling_params",
 			most:     "max_new_tokens",
 			least:    []string{"min_new_tokens"},
-			forced:   members{{"ignore_eos", yes}},
-			stream:   members{{"stream", yes}},
+			forced:   ignoreEOS,
+			stream:   streamed,
 		},
 		traits: Traits{
 			TokenIDs:  true,
@@ -152,7 +152,7 @@ func tritonVLLM() kind {
 		nest:   "parameters",
 		most:   "max_tokens",
 		least:  []string{"min_tokens"},
-		forced: members{{"ignore_eos", yes}},
+		forced: ignoreEOS,
 	})
 	asks := members{{"exclude_input_in_output", yes}, {"return_finish_reason", yes}, {"return_num_input_tokens", yes},
 		{"return_num_output_tokens", yes}}
@@ -171,7 +171,7 @@ func tritonTRTLLM() kind {
 		least: []string{"min_tokens", "min_length"},
 		fixed: members{{"bad_words", []byte(`""`)}, {"stop_words", []byte(`""`)}, {"exclude_input_in_output", yes}},
 	})
-	k.shape.stream = members{{"stream", yes}}
+	k.shape.stream = streamed
 	k.shape.whole = members{{"stream", no}}
 	return k
 }

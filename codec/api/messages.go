@@ -11,7 +11,7 @@ func messages() kind {
 			text:     frame{`"messages":[{"role":"user","content":"`, `"}]`},
 			messages: frame{`"messages":[`, `]`},
 			most:     "max_tokens",
-			stream:   members{{"stream", yes}},
+			stream:   streamed,
 			prepare:  systemApart,
 		},
 		traits: Traits{

@@ -10,6 +10,13 @@ import (
 // yes and no are JSON's.
 var yes, no = json.RawMessage("true"), json.RawMessage("false")
 
+// What several APIs are asked with. It is immutable.
+var (
+	ignoreEOS       = members{{"ignore_eos", yes}} // an answer goes on behind the end of a text
+	streamed        = members{{"stream", yes}}
+	streamWithUsage = members{{"stream", yes}, {"stream_options", []byte(`{"include_usage":true}`)}}
+)
+
 // chatMessage is a message of a chat, as OpenAI has it.
 type chatMessage struct {
 	raw     json.RawMessage

@@ -11,8 +11,8 @@ func responses() kind {
 		text:     frame{`"input":"`, `"`},
 		messages: frame{`"input":[`, `]`},
 		most:     "max_output_tokens",
-		forced:   members{{"ignore_eos", yes}},
-		stream:   members{{"stream", yes}},
+		forced:   ignoreEOS,
+		stream:   streamed,
 		prepare: func(l Verbatim) (Verbatim, error) { // it refuses messages that mean something else than in a chat
 			_, err := readMessages(l.Content)
 			return l, err

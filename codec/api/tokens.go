@@ -12,9 +12,9 @@ func vllmGenerate() kind {
 			nest:     "sampling_params",
 			most:     "max_tokens",
 			least:    []string{"min_tokens"},
-			forced:   members{{"ignore_eos", yes}},
+			forced:   ignoreEOS,
 			answer:   "trace_decode_token_ids",
-			stream:   members{{"stream", yes}, {"stream_options", []byte(`{"include_usage":true}`)}},
+			stream:   streamWithUsage,
 		},
 		traits: Traits{
 			TokenIDs:  true,
