@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"os"
@@ -80,17 +81,32 @@ func TestInstancesBehindAGateway(t *testing.T) {
 	expect.Contains(t, p.stdout.String(), "\n  pod-b ", "from the records alone:\n%s", p.stderr.String())
 }
 
+// transfersPage serves vLLM's metrics of a server that has moved one more KV cache at each reading, in so many seconds.
+// It returns the address.
+func transfersPage(t *testing.T, tookS float64) (address string) {
+	t.Helper()
+	var readings atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		n := float64(readings.Add(1))
+		fmt.Fprintf(w, "vllm:nixl_xfer_time_seconds_count %v\nvllm:nixl_xfer_time_seconds_sum %v\n", n, n*tookS)
+	}))
+	t.Cleanup(s.Close)
+	return s.Listener.Addr().String()
+}
+
 // TestPrefillAndDecode: an instance decodes what three others prefill, whose blocks it gets after the first token. Each
 // record names who prefilled as the server's log does, and its second token comes as late as there; results have both
-// by instance.
+// by instance. How long transfers took is what the page of each instance that decodes says.
 func TestPrefillAndDecode(t *testing.T) {
 	t.Parallel()
 	mocks := []*mockServer{}
-	args := []string{"--trace", steady(t, 90, 60, 4), "--model", "mock"}
+	args := []string{"--trace", steady(t, 90, 60, 4), "--model", "mock", "--scrape-interval", "200ms"}
+	var decodes []string
 	for i := range 2 {
-		m := startMock(t, "--prefill-instances", "3", "--kv-transfer", "30ms", "--log-all", "--header", fmt.Sprintf("target-pod: decode-%d", i))
+		decodes = append(decodes, transfersPage(t, 0.007+0.02*float64(i)))
+		m := startMock(t, "--prefill-instances", "3", "--kv-transfer", "30ms", "--log-all", "--header", "target-pod: "+decodes[i])
 		mocks = append(mocks, m)
-		args = append(args, "--url", m.url)
+		args = append(args, "--url", m.url, "--scrape-url", "http://"+decodes[i]+"/metrics")
 	}
 	r := run(t, args...)
 	type entry struct {
@@ -103,7 +119,7 @@ func TestPrefillAndDecode(t *testing.T) {
 	for i, m := range mocks {
 		m.stop(t)
 		for line := range strings.Lines(string(readFile(t, m.log))) {
-			e := entry{decode: fmt.Sprint("decode-", i)}
+			e := entry{decode: decodes[i]}
 			must.Do(t, json.Unmarshal([]byte(line), &e))
 			log[e.ID] = e
 		}
@@ -131,8 +147,15 @@ func TestPrefillAndDecode(t *testing.T) {
 		slices.Sort(gaps[part.Name])
 		expect.Equal(t, part.Requests, requests[part.Name], part.Name)
 		expect.Near(t, part.SecondGapMS.Max, gaps[part.Name][len(gaps[part.Name])-1], 1e-3, part.Name)
+		switch i := slices.Index(decodes, part.Name); {
+		case i >= 0 && part.KVTransferMS != nil:
+			expect.Near(t, *part.KVTransferMS, 7+20*float64(i), 1e-6, "a transfer to %s", part.Name)
+		default:
+			expect.Equal(t, i >= 0 || part.KVTransferMS != nil, false, "a transfer of %s: %v", part.Name, part.KVTransferMS)
+		}
 		expect.Near(t, part.SecondGapMS.P50, gaps[part.Name][(len(gaps[part.Name])-1)/2], 1e-3, part.Name)
 	}
 	expect.Contains(t, r.stderr, "2nd token +", "the screen")
+	expect.Contains(t, r.stderr, "27.0 ms a KV transfer", "the screen")
 	expect.Contains(t, string(readFile(t, filepath.Join(r.dir, "report.html"))), "prefill_instances", "the page")
 }

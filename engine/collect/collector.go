@@ -258,6 +258,8 @@ func (c *Collector) Summary(s metrics.Summary, probed Probed) *metrics.Summary {
 	}
 	s.Instances = c.parts.instances.summary(1, over)
 	s.Prefills = c.parts.prefills.summary(1, over)
+	setTransfers(s.Servers, s.Instances)
+	setTransfers(s.Servers, s.Prefills)
 	s.Owners = c.owners.summary(over)
 	s.AnswerModels = c.models.several(c.urls)
 	s.Endpoints = c.parts.endpoints.summary(2, over)

@@ -3,7 +3,10 @@ package collect
 import (
 	"fmt"
 	"math"
+	"net"
+	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/format"
@@ -41,6 +44,40 @@ func (c *Collector) CountedHits(servers *metrics.Servers) []int64 {
 		}
 	}
 	return hits
+}
+
+// setTransfers sets how long KV transfers took at the instances that pages of metrics are of.
+func setTransfers(servers *metrics.Servers, instances *metrics.Breakdown) {
+	if servers == nil || instances == nil {
+		return
+	}
+	for i := range instances.Parts {
+		part := &instances.Parts[i]
+		pages := 0
+		for _, s := range servers.Targets {
+			if stats.OrZero(s.Transfers) > 0 && s.TransferS != nil && isOf(s.Target, part.Name) {
+				pages++
+				part.KVTransferMS = new(*s.TransferS / *s.Transfers * 1e3)
+			}
+		}
+		if pages > 1 { // any of them may be the instance's
+			part.KVTransferMS = nil
+		}
+	}
+}
+
+// isOf reports whether the server at a URL may be the instance of that name: its URL, its address, its host, or the
+// first part of its host's name, which is that of the pod in a StatefulSet of Kubernetes.
+func isOf(at, instance string) bool {
+	where, err := url.Parse(at)
+	if err != nil {
+		return false
+	}
+	pod, _, _ := strings.Cut(where.Hostname(), ".")
+	if net.ParseIP(where.Hostname()) != nil {
+		pod = where.Hostname()
+	}
+	return slices.Contains([]string{at, where.Host, where.Hostname(), pod}, instance)
 }
 
 // coversUsAlone reports whether a server's counters are of the whole run and of our requests only. An old vLLM counts

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/scrape"
@@ -147,4 +148,48 @@ func TestCountedHits(t *testing.T) {
 	if got := NewCollector([]string{"http://a"}).CountedHits(nil); got[0] != record.None {
 		t.Errorf("nobody was read: %d", got[0])
 	}
+}
+
+// TestTransfersByInstance: how long transfers took stands with the instance that the page is of, by its address or by the
+// first part of its host's name, and with none if that may be several.
+func TestTransfersByInstance(t *testing.T) {
+	page := func(url string, transfers, tookS float64) scrape.Server {
+		return scrape.Server{Target: url, Counts: scrape.Counts{Transfers: &transfers, TransferS: &tookS}}
+	}
+	pages := []scrape.Server{
+		page("http://decode-0.llm.svc:8000", 40, 0.5),
+		page("http://prefill-1.llm.svc:8000/metrics", 10, 0.3),
+		page("http://10.0.0.7:8000", 4, 0.02),
+		page("http://10.0.0.8:8000", 4, 0.04),
+		page("http://10.0.0.8:9000", 4, 0.08),
+		page("http://[fd00::1]:8000", 5, 0.01),
+		page("http://10.0.0.9:8000", 0, 0),
+		{Target: "http://idle.llm.svc:8000"},
+	}
+	want := map[string]float64{
+		"decode-0": 12.5, "prefill-1": 30, "10.0.0.7:8000": 5, "10.0.0.7": 5, "10.0.0.8:9000": 20, "10.0.0.8:8000": 10,
+		"fd00::1": 2, "[fd00::1]:8000": 2, "http://10.0.0.7:8000": 5, "10.0.0.8": 0, "10": 0, "decode": 0, "decode-00": 0, "idle": 0, "10.0.0.9": 0, "8000": 0,
+	}
+	c := NewCollector([]string{"http://gateway"})
+	for name := range want {
+		for _, prefills := range []bool{false, true} {
+			r := sentAt(0, record.OK, 20*ms)
+			r.Instance = name
+			if prefills {
+				r.Instance, r.PrefillInstance = "other", name
+			}
+			c.Add(r, 0)
+		}
+	}
+	s := c.Summary(metrics.Summary{Servers: &metrics.Servers{Servers: scrape.Servers{Targets: pages}}}, Probed{})
+	for _, parts := range [][]metrics.Part{s.Instances.Parts, s.Prefills.Parts} {
+		for _, part := range parts {
+			got := 0.0
+			if part.KVTransferMS != nil {
+				got = *part.KVTransferMS
+			}
+			expect.Near(t, got, want[part.Name], 1e-9, "the transfers of %q", part.Name)
+		}
+	}
+	expect.Equal(t, len(s.Prefills.Parts), len(want), "instances that prefilled")
 }

@@ -518,6 +518,9 @@ type Part struct {
 	// from the first token chunk to the second, in which prefill hands over to decode; only of instances, absent where
 	// no answer has two
 	SecondGapMS *stats.Percentiles `json:"second_gap_ms,omitempty"`
+	// how long a transfer of a KV cache took on average, by the metrics of the instance; absent if no page that is read
+	// tells that, or if several may be of the instance
+	KVTransferMS *float64 `json:"kv_transfer_ms,omitempty"`
 	// of those that the run did not end early; absent without --goodput
 	GoodShare *float64 `json:"goodput_share,omitempty"`
 	// share of its prompt tokens that an ideal cache would have held; absent if unknown, and of instances and addresses

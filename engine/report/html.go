@@ -308,7 +308,7 @@ func factsOf(parts []*part) (facts [][2]string) {
 
 // targetColumns are those of targets that a page has room for.
 const targetColumns = " url name requests failed share ttft_ms.p50 ttft_ms.p99 tpot_ms.p50 e2e_ms.p99 " +
-	"second_gap_ms.p50 reported_hit_ratio counted_hit_ratio goodput.share goodput_share "
+	"second_gap_ms.p50 kv_transfer_ms reported_hit_ratio counted_hit_ratio goodput.share goodput_share "
 
 // failureColumns are those of failures and outages that a page of 1,280 pixels has room for.
 const failureColumns = " outcome phase status count example target address from_s to_s requests failed error cut_off " +

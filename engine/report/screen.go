@@ -780,6 +780,7 @@ func (p *screen) parts(field string, parts []metrics.Part) {
 			format.Some(part.Failed, "failed"),
 			ttft,
 			gapText,
+			known(format.Milliseconds, part.KVTransferMS, "a KV transfer"),
 			known(format.Percent, part.ReportedHitRatio, "hits"))
 	}
 	if more := len(parts) - mostOwners; more > 0 {
