@@ -129,7 +129,7 @@ func TestActionOfSlowness(t *testing.T) {
 }
 
 // TestActionsThatScale: an action puts a server into the file of targets, and another takes one out. Each landed by
-// what the run saw of it.
+// what the run saw of it. The second comes so late that the first cannot have had that effect.
 func TestActionsThatScale(t *testing.T) {
 	t.Parallel()
 	mocks := []*mockServer{startMock(t), startMock(t), startMock(t)}
@@ -138,8 +138,8 @@ func TestActionsThatScale(t *testing.T) {
 	write := func(urls ...string) string {
 		return fmt.Sprintf("run: printf '%%s\\n' %s > %s.new; mv %s.new %s", strings.Join(urls, " "), targets, targets, targets)
 	}
-	file := actionsFile(t, "- at: 3s", "  "+write(mocks[0].url, mocks[1].url, mocks[2].url), "- at: 8s", "  "+write(mocks[1].url, mocks[2].url))
-	res := run(t, "--trace", steady(t, 900, 60, 8), "--targets", "watch:"+targets, "--route", "least-inflight", "--at", file)
+	file := actionsFile(t, "- at: 1500ms", "  "+write(mocks[0].url, mocks[1].url, mocks[2].url), "- at: 18s", "  "+write(mocks[1].url, mocks[2].url))
+	res := run(t, "--trace", steady(t, 1320, 60, 8), "--targets", "watch:"+targets, "--route", "least-inflight", "--at", file)
 	res.only(t, "ok")
 	must.Equal(t, len(res.summary.Actions), 2, "%+v", res.summary.Actions)
 	for i, want := range []string{mocks[2].url + " joined", mocks[0].url + " left"} {

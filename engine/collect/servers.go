@@ -3,7 +3,7 @@ package collect
 import (
 	"fmt"
 	"math"
-	"net"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -73,11 +73,12 @@ func isOf(at, instance string) bool {
 	if err != nil {
 		return false
 	}
-	pod, _, _ := strings.Cut(where.Hostname(), ".")
-	if net.ParseIP(where.Hostname()) != nil {
-		pod = where.Hostname()
+	names := []string{at, where.Host, where.Hostname()}
+	if _, err := netip.ParseAddr(where.Hostname()); err != nil {
+		pod, _, _ := strings.Cut(where.Hostname(), ".")
+		names = append(names, pod)
 	}
-	return slices.Contains([]string{at, where.Host, where.Hostname(), pod}, instance)
+	return slices.Contains(names, instance)
 }
 
 // coversUsAlone reports whether a server's counters are of the whole run and of our requests only. An old vLLM counts
