@@ -21,6 +21,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/history"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/redact"
+	"github.com/fastreplay/fastreplay/engine/wire"
 )
 
 // maxWholeBody bounds a body that is not an event stream: a whole completion of the longest outputs served today.
@@ -583,7 +584,7 @@ func (p *response) broken(err error, nowNS int64) {
 		p.fail(record.Reset, "the server closed the connection before it answered")
 	case errors.Is(err, http1.ErrTruncated) || errors.Is(err, io.ErrUnexpectedEOF):
 		p.fail(record.Truncated, err.Error())
-	case errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE):
+	case wire.IsReset(err):
 		p.fail(record.Reset, "connection reset by the server")
 	case errors.As(err, &errno): // ETIMEDOUT, EHOSTUNREACH and their like: the network lost the connection
 		p.fail(record.Reset, "connection lost: "+errno.Error())

@@ -21,3 +21,8 @@ func Quiet(c net.Conn) bool {
 	})
 	return errors.Is(err, syscall.EAGAIN)
 }
+
+// IsReset reports whether the peer ended the connection at once, with what was still under way.
+func IsReset(err error) bool {
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
