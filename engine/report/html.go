@@ -391,7 +391,8 @@ func nameTables(s *chart.Section) {
 			t.Title = ""
 		}
 		for c, name := range t.Head {
-			t.Head[c] = words(name)
+			short := strings.NewReplacer("reported_hit_ratio", "hits", "goodput_share", "goodput") // columns are many
+			t.Head[c] = words(short.Replace(name))
 			ours := c == 0 && name == "" || slices.Contains([]string{"outcome", "phase", "distribution"}, name)
 			for _, row := range t.Rows { // what others have named stays as it is
 				if ours {
@@ -412,7 +413,8 @@ func words(key string) string {
 			unit = ", " + suffix[1:]
 		}
 	}
-	out := strings.Fields(strings.NewReplacer("_per_s", "/s", "_", " ", ".", " ").Replace(key))
+	names := strings.NewReplacer("_per_s", "/s", "_hit_ratio", " hits", "_", " ", ".", " ")
+	out := strings.Fields(names.Replace(key))
 	for i, word := range out {
 		switch word {
 		case "ttft", "ttfo", "tpot", "ntpot", "itl", "e2e", "kv", "url", "http", "cpu", "gpu":
