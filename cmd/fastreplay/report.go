@@ -28,7 +28,7 @@ func newReportCommand() *cobra.Command {
 	var r requirements
 	var part report.Part
 	var price float64
-	var gpus int64
+	var gpus, kvBytes int64
 	c := &cobra.Command{
 		Use:   "report [DIR]",
 		Short: "Print the summary of a run from its results on disk",
@@ -57,7 +57,7 @@ With --from, --to or --steady all numbers are of a part of the run.`,
 				return fmt.Errorf("--picture %s: want a file such as ttft.svg; a page saves graphs as PNG", picture)
 			}
 			if err := errors.Join(err, r.check(), unknown,
-				checkPart(c.Flags(), args, part, price, gpus)); err != nil {
+				checkPart(c.Flags(), args, part, price, gpus, kvBytes)); err != nil {
 				return err
 			}
 			dir, err := runNamed(args)
@@ -70,6 +70,9 @@ With --from, --to or --steady all numbers are of a part of the run.`,
 			}
 			s.Price(price)
 			s.ByGPU(gpus)
+			if err := s.SetKVBytes(kvBytes); err != nil {
+				return fmt.Errorf("--kv-bytes: %w", err)
+			}
 			if err := r.judgeAgain(dir, s); err != nil {
 				return err
 			}
@@ -135,10 +138,12 @@ With --from, --to or --steady all numbers are of a part of the run.`,
 		"`PRICE` of all servers together for an hour, in any currency: what tokens, requests and jobs cost")
 	f.Int64Var(&gpus, "gpus", 0,
 		"`N` GPUs of all servers together, if server metrics do not tell: throughput of one")
+	f.Int64Var(&kvBytes, "kv-bytes", 0,
+		"`N` bytes of one token in the cache, as for inspect: bytes a second that each tier gave")
 	return c
 }
 
-func checkPart(f *pflag.FlagSet, args []string, part report.Part, price float64, gpus int64) error {
+func checkPart(f *pflag.FlagSet, args []string, part report.Part, price float64, gpus, kvBytes int64) error {
 	switch {
 	case part.Steady > 0 && len(args) > 0 && strings.HasSuffix(args[len(args)-1], "%"):
 		return errors.New("--steady takes its band behind an equals sign: --steady=" + args[len(args)-1])
@@ -154,6 +159,8 @@ func checkPart(f *pflag.FlagSet, args []string, part report.Part, price float64,
 		return fmt.Errorf("--price-per-hour %v: want a number above 0", price)
 	case f.Changed("gpus") && gpus < 1:
 		return fmt.Errorf("--gpus %d: want a number above 0", gpus)
+	case f.Changed("kv-bytes") && kvBytes < 1:
+		return fmt.Errorf("--kv-bytes %d: want the bytes of one token in the cache", kvBytes)
 	}
 	return nil
 }

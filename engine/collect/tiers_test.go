@@ -31,11 +31,17 @@ func TestTiers(t *testing.T) {
 		r.CachedDeviceTokens, r.CachedHostTokens, r.CachedExternalTokens = told.device, told.host, told.external
 		c.Add(r, 0)
 	}
-	s := c.Summary(metrics.Summary{
+	all := c.Summary(metrics.Summary{
 		Requests: metrics.Requests{Planned: 7},
 		Run:      metrics.Run{DurationS: 4},
 		Limits:   metrics.DefaultLimits(),
-	}, Probed{}).PrefixCache.Tiers
+	}, Probed{})
+	s := all.PrefixCache.Tiers
+	expect.Equal(t, s.HostBytesPerS == nil && s.ExternalBytesPerS == nil, true, "nobody told how large a token is")
+	if err := all.SetKVBytes(1000); err != nil {
+		t.Fatal(err)
+	}
+	expect.Equal(t, [2]float64{*s.HostBytesPerS, *s.ExternalBytesPerS}, [2]float64{14_000, 12_000})
 	expect.Equal(t, s.Requests, 5)
 	expect.Equal(t, [3]int64{*s.DeviceTokens, *s.HostTokens, *s.ExternalTokens}, [3]int64{144, 56, 48})
 	expect.Equal(t, [3]float64{*s.DeviceTokensPerS, *s.HostTokensPerS, *s.ExternalTokensPerS}, [3]float64{36, 14, 12})
@@ -55,4 +61,5 @@ func TestTiersUntold(t *testing.T) {
 	c.Add(answered(), 0)
 	s := c.Summary(metrics.Summary{Requests: metrics.Requests{Planned: 1}, Limits: metrics.DefaultLimits()}, Probed{})
 	expect.Equal(t, s.PrefixCache.Tiers == nil, true)
+	expect.Equal(t, s.SetKVBytes(1000) == nil, false, "an error: there are no tiers")
 }

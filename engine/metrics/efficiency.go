@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"cmp"
+	"errors"
 
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
@@ -37,6 +38,26 @@ func (s *Summary) Price(perHour float64) {
 		s.Cost = &Cost{perHour, perS * s.Run.DurationS, in, out, both, stats.Ratio(perS, t.RequestsPerS),
 			s.perJob(perS)}
 	}
+}
+
+// SetKVBytes sets how many bytes a second tiers gave, by the bytes of a token in the cache; 0 sets none. It is an error
+// if no answer told tiers apart.
+func (s *Summary) SetKVBytes(perToken int64) error {
+	if perToken == 0 {
+		return nil
+	}
+	t := s.PrefixCache.Tiers
+	if t == nil {
+		return errors.New("no answer of this run tells tiers apart; `fastreplay help caches` says which servers do")
+	}
+	bytes := func(tokensPerS *float64) *float64 {
+		if tokensPerS == nil {
+			return nil
+		}
+		return new(*tokensPerS * float64(perToken))
+	}
+	t.HostBytesPerS, t.ExternalBytesPerS = bytes(t.HostTokensPerS), bytes(t.ExternalTokensPerS)
+	return nil
 }
 
 // SetOfGPUs sets the throughput of one of the servers' GPUs and the energy of all, if their number and power are known.

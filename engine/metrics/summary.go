@@ -439,6 +439,9 @@ type CacheTiers struct {
 	DeviceTokensPerS   *float64 `json:"device_tokens_per_s"`
 	HostTokensPerS     *float64 `json:"host_tokens_per_s"`     // likewise of the host
 	ExternalTokensPerS *float64 `json:"external_tokens_per_s"` // likewise of what is beyond the engine
+	// with report --kv-bytes: bytes a second that the host's memory gave; absent otherwise
+	HostBytesPerS     *float64 `json:"host_bytes_per_s,omitempty"`
+	ExternalBytesPerS *float64 `json:"external_bytes_per_s,omitempty"` // likewise what is beyond the engine
 	// the requests by the slowest tier that gave something: external, host, device, or none
 	BySlowest []Part `json:"by_slowest"`
 }

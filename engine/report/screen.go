@@ -476,7 +476,9 @@ func (p *screen) prefixCache() {
 		hits+" | {prefix_cache.recorded.recorded_hit_ratio percent} recorded"+routed+servers)
 	tiers := "{prefix_cache.tiers.device_tokens short} device | {prefix_cache.tiers.host_tokens short} host | " +
 		"{prefix_cache.tiers.external_tokens short} external tok | " +
-		"{prefix_cache.tiers.external_tokens_per_s short} external tok/s"
+		"{prefix_cache.tiers.external_tokens_per_s short} external tok/s | " +
+		"{prefix_cache.tiers.host_bytes_per_s short} host B/s | " +
+		"{prefix_cache.tiers.external_bytes_per_s short} external B/s"
 	if s := p.Servers; s != nil && c.Tiers == nil && stats.OrZero(s.All.HostHits)+stats.OrZero(s.All.ExternalHits) > 0 {
 		tiers = "{server_metrics.all.host_hits short} host | {server_metrics.all.external_hits short} external tok"
 	}
