@@ -39,37 +39,29 @@ const (
 // refusedWords are the system's where nobody listens.
 const refusedWords = "connection refused"
 
-// hit is what a cache had of a prompt, and what an ideal one would have had.
-type hit struct {
-	atNS             int64
-	cached, expected int64 // tokens
-}
-
-// graded is whether a request was good, by the bounds of --goodput.
-type graded struct {
-	atNS int64
-	good bool
+// had is what a request had of what it could have: hit tokens of those of an ideal cache, or 1 of 1 if it was good by
+// the bounds of --goodput.
+type had struct {
+	atNS     int64
+	part, of int64
 }
 
 // KeepHits lets the summary tell what actions cost in hits, and in requests within the bounds of --goodput. Call it
-// before Add, of which it keeps 40 bytes each.
-func (c *Collector) KeepHits() { c.hits = new([]hit) }
+// before Add, of which it keeps 48 bytes each.
+func (c *Collector) KeepHits() { c.hits = []had{} }
 
 func (c *Collector) addHit(r *record.Record) {
 	if c.hits == nil {
 		return
 	}
 	if at := max(r.SentNS, r.PlannedNS); len(c.slos) > 0 && at != record.None {
-		switch {
-		case !stopped(r.Outcome):
-			missed := slices.ContainsFunc(c.slos, func(o metrics.SLO) bool { return !o.Met(r) })
-			c.graded = append(c.graded, graded{at, r.Outcome == record.OK && !missed})
-		case c.hasMissed(r): // of others nobody knows whether they would have been good
-			c.graded = append(c.graded, graded{at, false})
+		missed := slices.ContainsFunc(c.slos, func(o metrics.SLO) bool { return !o.Met(r) })
+		if !stopped(r.Outcome) || c.hasMissed(r) { // of others nobody knows whether they would have been good
+			c.good = append(c.good, had{at, int64(number(r.Outcome == record.OK && !missed)), 1})
 		}
 	}
 	if r.Outcome == record.OK && r.CachedTokens >= 0 && r.ExpectedCachedTokens > 0 {
-		*c.hits = append(*c.hits, hit{r.SentNS, r.CachedTokens, r.ExpectedCachedTokens})
+		c.hits = append(c.hits, had{r.SentNS, r.CachedTokens, r.ExpectedCachedTokens})
 	}
 }
 
@@ -463,8 +455,8 @@ func (j *aftermath) count() {
 		failed += number(k.outcome != record.OK)
 	}
 	cost.FailedShare = float64(failed) / float64(max(1, len(before)))
-	cost.HitsLost = j.hitsLost(sinceS)
-	cost.SLODebt = j.sloDebt()
+	cost.HitsLost = j.lost(j.c.hits, sinceS)
+	cost.SLODebt = j.lost(j.c.good, j.fromS)
 	j.band(cost, before, after)
 	if cost.BandMS != nil && (cost.Left == nil || *cost.Left) {
 		j.calmS = j.toS
@@ -474,43 +466,22 @@ func (j *aftermath) count() {
 	}
 }
 
-// hitsLost is how many tokens caches had less from an instant on. The measure is the share of an ideal cache's hits
-// that they had before.
-func (j *aftermath) hitsLost(sinceS float64) *float64 {
-	if j.c.hits == nil {
-		return nil
-	}
-	var cached, expected [2]float64 // before and after
-	for _, h := range *j.c.hits {
+// lost is how much less requests had from an instant on than they would have had with the share before. It is nil if
+// they could have had nothing before or after.
+func (j *aftermath) lost(all []had, sinceS float64) *float64 {
+	var part, of [2]float64 // before and after
+	for _, h := range all {
 		at := seconds(h.atNS)
 		i := number(at >= sinceS)
 		if at >= j.calmS && at < j.fromS || i > 0 && at < j.toS {
-			cached[i] += float64(h.cached)
-			expected[i] += float64(h.expected)
+			part[i] += float64(h.part)
+			of[i] += float64(h.of)
 		}
 	}
-	if expected[0] == 0 || expected[1] == 0 {
+	if of[0] == 0 || of[1] == 0 {
 		return nil
 	}
-	return new(max(0, cached[0]/expected[0]*expected[1]-cached[1]))
-}
-
-// sloDebt is how many requests from the action on were not within the bounds of --goodput that would have been with the
-// share before.
-func (j *aftermath) sloDebt() *float64 {
-	var all, missed [2]float64 // before and after
-	for _, k := range j.c.graded {
-		at := seconds(k.atNS)
-		i := number(at >= j.fromS)
-		if at >= j.calmS && at < j.fromS || i > 0 && at < j.toS {
-			all[i]++
-			missed[i] += float64(number(!k.good))
-		}
-	}
-	if all[0] == 0 || all[1] == 0 {
-		return nil
-	}
-	return new(max(0, missed[1]-missed[0]/all[0]*all[1]))
+	return new(max(0, part[0]/of[0]*of[1]-part[1]))
 }
 
 // band tells when TTFT p95 left its band, and was back.

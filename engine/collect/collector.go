@@ -48,11 +48,11 @@ type Collector struct {
 	tiers   tierCounts
 	owners  ownerCounts
 	models  answerModels
-	hits    *[]hit // nil if no action asks what they were when
+	hits    []had // nil if no action asks what they were when
 
 	soleAddress bool // nothing is to be told apart by address
 
-	graded []graded
+	good   []had
 	before metrics.Preparation
 
 	unreleased int64
