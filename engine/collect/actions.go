@@ -92,21 +92,21 @@ func (c *Collector) actions(s *metrics.Summary) []metrics.Action {
 	slices.SortStableFunc(j.all, func(a, b *timing) int { return cmp.Compare(a.atNS, b.atNS) })
 	out = slices.DeleteFunc(out, func(a metrics.Action) bool { return !a.Began() })
 	for i := range out {
-		j.at(out, i, func(*metrics.Action) bool { return true })
+		j.at(out, i, false)
 		j.prove(out[:i])
 	}
 	for i := range out {
-		j.at(out, i, func(next *metrics.Action) bool { return next.Landed })
+		j.at(out, i, true)
 		j.count()
 	}
 	return append(out, s.Actions[len(out):]...) // those that never began are the last
 }
 
-// at turns to an action, after which the first that counts ends what follows it.
-func (j *aftermath) at(all []metrics.Action, i int, counts func(*metrics.Action) bool) {
+// at turns to an action. What follows it ends with the next one, or with the next that landed.
+func (j *aftermath) at(all []metrics.Action, i int, landed bool) {
 	j.action, j.fromS, j.toS = &all[i], all[i].Ran.StartedS, j.endS
 	for k := range all[i+1:] {
-		if next := &all[i+1+k]; counts(next) {
+		if next := &all[i+1+k]; next.Landed || !landed {
 			j.toS = next.Ran.StartedS
 			break
 		}
