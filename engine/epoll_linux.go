@@ -146,7 +146,7 @@ func (l *epollReader) readUntilWoken() {
 	for {
 		l.readLag.paused = l.pause.take(l.run, l.wake)
 		n := l.wait(events)
-		l.pause.begin(l.run.clock.Now(), n, n == len(events))
+		l.pause.begin(l.run.clock.Now(), n == len(events))
 		if n < len(events) {
 			l.readLag.settle()
 		}

@@ -12,28 +12,17 @@ import (
 // thread takes more processor time than reading an event. It belongs to one reader.
 //
 // No instant depends on it, since a ring tells the segments of a read apart. So there is none without a ring, while the
-// ring misses segments, or if a writer waits for room. If an answer may release a request, there are only naps, and
-// only where much comes.
+// ring misses segments, or if something else depends on when bytes are read.
 type pause struct {
 	batchNS  int64 // when the latest batch of reads began
 	hurries  bool  // that batch had what must not wait
 	resumeNS int64 // there is none before, since the ring has missed segments
-	countNS  int64 // since when found counts
-	found    int   // connections that had bytes
-	dense    bool  // as many came as naps need
 }
 
 const (
 	// pauseLength is from the beginning of a batch. At 25,000 events/s, 0.5, 1 and 2 ms had 9.5, 8.8 and 10.0 µs an
 	// event, where 13.1 were without ring and pauses (2 cores of an AMD EPYC, load average 57).
 	pauseLength = time.Millisecond
-	// napLength is that of a nap: an answer is to release a request within 100 µs. With naps of 20, 50 and 100 µs, a
-	// closed loop of 64 had 63,800, 68,600 and 67,600 whole answers a client CPU second, and 60,700 without (two runs
-	// each in alternation, load average 4).
-	napLength = 40 * time.Microsecond
-	// napsCounted are how many naps long what comes is counted. There must be as much: a timer costs as much as to be
-	// woken once.
-	napsCounted = 20
 	// pauseAfterMiss is how long there is none after the ring has missed segments.
 	pauseAfterMiss = time.Second
 )
@@ -44,15 +33,8 @@ const (
 // (25,000 events/s), not 3.
 func (p *pause) take(r *Run, wake int) bool {
 	now := r.clock.Now()
-	length := int64(pauseLength)
-	if !r.mayPause() {
-		length = int64(napLength)
-		if !p.dense {
-			return false
-		}
-	}
-	left := p.batchNS + length - now
-	if left < length/2 || p.hurries || now < p.resumeNS || !r.mayNap() {
+	left := p.batchNS + int64(pauseLength) - now
+	if left < int64(pauseLength/2) || p.hurries || now < p.resumeNS || !r.mayPause() {
 		return false
 	}
 	poll := unix.PollFd{Fd: int32(wake), Events: unix.POLLIN}
@@ -69,16 +51,10 @@ func (p *pause) take(r *Run, wake int) bool {
 	return true
 }
 
-// begin notes that a batch of reads begins, of so many connections. If more are ready, they must not wait.
-func (p *pause) begin(nowNS int64, ready int, more bool) {
+// begin notes that a batch of reads begins. If more is ready than it may have, that must not wait.
+func (p *pause) begin(nowNS int64, more bool) {
 	p.batchNS = nowNS
 	p.hurries = more
-	p.found += ready
-	if naps := (nowNS - p.countNS) / int64(napLength); naps >= napsCounted {
-		p.dense = int64(p.found) >= naps
-		p.countNS = nowNS
-		p.found = 0
-	}
 }
 
 // note notes a read of n bytes, of which the ring has seen all segments, or not.
@@ -89,12 +65,8 @@ func (p *pause) note(n int, seen bool) {
 	}
 }
 
-// mayNap reports whether instants do not depend on when bytes are read, and no writer waits for room.
-func (r *Run) mayNap() bool {
-	return r.ring != nil && !r.cfg.LagBounded && r.flushing.Load() == 0
-}
-
-// mayPause reports whether no request waits for an answer either.
+// mayPause reports whether nothing depends on when bytes are read: no request waits for an answer, no writer for room.
 func (r *Run) mayPause() bool {
-	return r.work.Plan.ByClock() && r.lateRouter == nil && r.cfg.History == nil && !r.pacer.isPreparing()
+	return r.ring != nil && !r.cfg.LagBounded && r.work.Plan.ByClock() && r.lateRouter == nil &&
+		r.cfg.History == nil && r.flushing.Load() == 0 && !r.pacer.isPreparing()
 }

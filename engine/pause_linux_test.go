@@ -14,11 +14,6 @@ import (
 // or for room, and the last batch had nothing that must not wait.
 func TestNoPauseWhereSomethingDependsOnIt(t *testing.T) {
 	open := func(r *Run) {}
-	come := func(p *pause, n int) {
-		p.countNS = p.batchNS - napsCounted*int64(napLength)
-		p.begin(p.batchNS, n, false)
-	}
-	dense := func(p *pause) { come(p, napsCounted) }
 	for _, c := range []struct {
 		name   string
 		plan   func([]int64) (sched.Plan, error)
@@ -29,16 +24,12 @@ func TestNoPauseWhereSomethingDependsOnIt(t *testing.T) {
 		{"nothing depends on it", openPlan, open, func(*pause) {}, true},
 		{"a small read that the ring has seen", openPlan, open, func(p *pause) { p.note(leastWindow-1, true) }, true},
 		{"answers release requests", closedPlan(2), open, func(*pause) {}, false},
-		{"answers release requests, and many come", closedPlan(2), open, dense, true},
-		{"many come, and a writer waits for room", closedPlan(2), func(r *Run) { r.flushing.Add(1) }, dense, false},
-		{"many come, and no ring", closedPlan(2), func(r *Run) { r.ring = nil }, dense, false},
-		{"fewer come than naps need", closedPlan(2), open, func(p *pause) { come(p, napsCounted-2) }, false},
 		{"no ring", openPlan, func(r *Run) { r.ring = nil }, func(*pause) {}, false},
 		{"a bound on lag", openPlan, func(r *Run) { r.cfg.LagBounded = true }, func(*pause) {}, false},
 		{"a writer waits for room", openPlan, func(r *Run) { r.flushing.Add(1) }, func(*pause) {}, false},
 		{"a large read", openPlan, open, func(p *pause) { p.note(leastWindow, true) }, false},
 		{"the ring has missed segments", openPlan, open, func(p *pause) { p.note(1, false) }, false},
-		{"more is ready", openPlan, open, func(p *pause) { p.begin(p.batchNS, 1, true) }, false},
+		{"more is ready", openPlan, open, func(p *pause) { p.begin(p.batchNS, true) }, false},
 		{"the batch took long", openPlan, open, func(p *pause) { p.batchNS -= int64(pauseLength) }, false},
 	} {
 		w, _ := equalWork(t, 4, c.plan)
@@ -47,7 +38,7 @@ func TestNoPauseWhereSomethingDependsOnIt(t *testing.T) {
 		c.change(r)
 		const ahead = time.Hour // no load makes the batch old
 		p := pause{}
-		p.begin(r.clock.Now()+int64(ahead), 1, false)
+		p.begin(r.clock.Now()+int64(ahead), false)
 		c.batch(&p)
 		if c.name == "the batch took long" {
 			p.batchNS -= int64(ahead)

@@ -486,11 +486,10 @@ func (x *world) answer(s *model.Socket, i int) bool {
 }
 
 // quiet looks at the run when nobody can go on before time has passed: then nobody may have missed something. But a
-// reader may nap, and pause if nothing depends on when it reads.
+// reader may pause if nothing depends on when it reads.
 func (x *world) quiet() error {
 	for _, s := range model.Sockets() {
-		pause := model.Pausing()
-		if s.Unread() && (pause == 0 || pause > napLength && !x.work.Plan.ByClock()) {
+		if s.Unread() && !(model.Pausing() && x.work.Plan.ByClock()) {
 			return fmt.Errorf("a wake-up was missed: connection %d has bytes or an end that nobody reads", s.Number)
 		}
 		if s.Roomy() && len(s.Taken)%x.size != 0 && !x.died {

@@ -33,7 +33,6 @@ func PlaceBelow(mode Realtime) (Placement, error) { return place(mode, senderPri
 // higher priority than ordinary threads have. That needs CAP_SYS_NICE; without it the thread stays as it was.
 func PlaceReader(mode Realtime) {
 	runtime.LockOSThread()
-	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, timerSlackNS, 0, 0, 0)
 	if mode != RealtimeOff {
 		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, readerNice) // of this thread
 	}

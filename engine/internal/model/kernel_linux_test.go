@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
-	"slices"
 	"syscall"
 	"time"
 	"unsafe"
@@ -30,7 +29,7 @@ type kernel struct {
 	files   [spaces][]any // *Socket, *epoll, *event; by descriptor less firstFD
 	pair    *Link
 	sockets []*Socket
-	pauses  []int64 // how long each lasts that a reader takes, in ns
+	pausing int // readers
 }
 
 // Socket is a connection between the client and a server. What one sends the other has at once.
@@ -333,17 +332,15 @@ func Read(fd int, p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Pausing is the longest pause that a reader takes; 0 if none pauses.
-func Pausing() time.Duration { return time.Duration(slices.Max(append(current.kernel.pauses, 0))) }
+// Pausing reports whether a reader pauses.
+func Pausing() bool { return current.kernel.pausing > 0 }
 
 // pause is ppoll(2) of an event.
 func (k *kernel) pause(poll *unix.PollFd, sleep *unix.Timespec) {
 	e := k.file(int(poll.Fd)).(*event)
-	ns := sleep.Nano()
-	k.pauses = append(k.pauses, ns)
-	UntilTime("the end of a pause", current.nowNS+ns, func() bool { return e.written })
-	at := slices.Index(k.pauses, ns)
-	k.pauses = slices.Delete(k.pauses, at, at+1)
+	k.pausing++
+	UntilTime("the end of a pause", current.nowNS+sleep.Nano(), func() bool { return e.written })
+	k.pausing--
 }
 
 func Close(fd int) error {

@@ -52,7 +52,6 @@ var patches = []patch{
 	{"engine/conn.go", "const readBuffer = 16 << 10", "const readBuffer = 200"},
 	{"engine/pause_linux.go", "r.ring != nil", "true"},
 	{"engine/pause_linux.go", "if !seen {", "if false {"},
-	{"engine/pause_linux.go", "if !p.dense {", "if false {"},
 	{"engine/dialer.go", "dialSpare = 4", "dialSpare = 1"},
 	{"engine/wire/batch_linux.go", "uring: newUring()", "uring: nil"}, // each is read by a call of its own
 	{"engine/sender_process.go", "how := l.exitReason()", "how := \"the sending process died\""},
