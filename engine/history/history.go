@@ -35,7 +35,6 @@ import (
 // that, it is sent as recorded. A History is for one run; its methods may be called by any goroutine, and Bytes by a
 // sender.
 type History struct {
-	builder *workload.Builder
 	work    *workload.Work
 	before  []int32       // the turn before each request
 	turns   []historyTurn // by request
@@ -87,12 +86,11 @@ const (
 var ErrNone = errors.New("no request carries the answer to an earlier one")
 
 // New prepares the work's turns. It returns ErrNone if no request carries the answer to an earlier one.
-func New(r *workload.Builder, w *workload.Work) (*History, error) {
+func New(w *workload.Work) (*History, error) {
 	h := &History{
-		builder: r,
-		work:    w,
-		turns:   make([]historyTurn, w.Requests()),
-		took:    stats.NewHistogram(),
+		work:  w,
+		turns: make([]historyTurn, w.Requests()),
+		took:  stats.NewHistogram(),
 	}
 	for i := range h.turns {
 		h.turns[i].place.Of = trace.NoTurn

@@ -31,7 +31,7 @@ import (
 )
 
 // chatWork is the work of a file of conversations, with requests.
-func chatWork(t testing.TB, file string) (*workload.Work, *workload.Builder) {
+func chatWork(t testing.TB, file string) *workload.Work {
 	path := filepath.Join(t.TempDir(), "chat.jsonl")
 	must.Do(t, os.WriteFile(path, []byte(file), 0o600))
 	read := must.Have(trace.Open(path, trace.Options{}))(t)
@@ -40,9 +40,8 @@ func chatWork(t testing.TB, file string) (*workload.Work, *workload.Builder) {
 	a := netip.MustParseAddrPort("127.0.0.1:1")
 	w := &workload.Work{Trace: read, Plan: plan, Places: route.RoundRobin(plan.Requests, route.Even([]int{1}))}
 	w.Targets = []workload.Target{{URL: "http://one:1", Host: "one:1", Path: backend.Path(), Endpoints: []netip.AddrPort{a}}}
-	r := &workload.Builder{Backend: backend, RunID: "a"}
-	w.Prebuilt = workloadtest.Build(t, r, w)
-	return w, r
+	w.Prebuilt = workloadtest.Build(t, &workload.Builder{Backend: backend, RunID: "a"}, w)
+	return w
 }
 
 type chatMessage struct{ Role, Content string }
@@ -81,8 +80,8 @@ func messagesOf(t testing.TB, request []byte) (messages []chatMessage) {
 // while it is sent. Nothing is kept in the end.
 func TestHistoryStorm(t *testing.T) {
 	const conversations, turns = 120, 6
-	w, builder := chatWork(t, chatFile(conversations, turns, 20))
-	h, err := New(builder, w)
+	w := chatWork(t, chatFile(conversations, turns, 20))
+	h, err := New(w)
 	if err != nil || h.Turns() != conversations*(turns-1) {
 		t.Fatalf("%d turns, %v", h.Turns(), err)
 	}
@@ -194,8 +193,8 @@ func TestHistoryRefused(t *testing.T) {
 		`{"timestamp":0,"session_id":"s","payload":{"messages":[]}}` + "\n" + `{"timestamp":1,"session_id":"s","payload":{"messages":[]}}`: "whole bodies are sent as they stand",
 		call: "calls of tools",
 	} {
-		w, r := chatWork(t, file)
-		if _, err := New(r, w); !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), why) {
+		w := chatWork(t, file)
+		if _, err := New(w); !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v, want %q", file, err, why)
 		}
 	}
@@ -203,8 +202,8 @@ func TestHistoryRefused(t *testing.T) {
 
 // TestImageAllocatesNothing: the choice of what is sent is made without an allocation.
 func TestImageAllocatesNothing(t *testing.T) {
-	w, builder := chatWork(t, chatFile(3, 3, 20))
-	h := must.Have(New(builder, w))(t)
+	w := chatWork(t, chatFile(3, 3, 20))
+	h := must.Have(New(w))(t)
 	expect.Equal(t, testing.AllocsPerRun(50, func() {
 		for i := range int32(w.Requests()) {
 			h.Bytes(i)
@@ -216,8 +215,8 @@ func TestImageAllocatesNothing(t *testing.T) {
 func BenchmarkHistoryMake(b *testing.B) {
 	for _, size := range []int{100, 2000, 20000} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
-			w, builder := chatWork(b, chatFile(1, 10, size))
-			h := must.Have(New(builder, w))(b)
+			w := chatWork(b, chatFile(1, 10, size))
+			h := must.Have(New(w))(b)
 			clock := sched.NewMonotonic()
 			rec := record.Record{Outcome: record.OK}
 			last := int32(w.Requests() - 1)

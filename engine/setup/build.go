@@ -59,7 +59,7 @@ func (p *Prepared) layout(ctx context.Context) error {
 	}
 	p.noteShort()
 	if p.o.Sessions.History == HistoryLive {
-		if p.History, err = history.New(p.Builder, p.Work); err != nil {
+		if p.History, err = history.New(p.Work); err != nil {
 			return fmt.Errorf("--history %s: %w", HistoryLive, err)
 		}
 		p.detail(
