@@ -452,6 +452,13 @@ func TestManyTimes(t *testing.T) {
 	}
 }
 
+// TestEndWithoutBound: an end that requests leave open is said to be open, not printed as a number that nobody measured.
+func TestEndWithoutBound(t *testing.T) {
+	change, low, high := 95.9, -1.0, 3.14e178
+	m := Metric{Change: &change, Low: &low, High: &high}
+	expect.Equal(t, m.ends(), "[0, >1M]")
+}
+
 // TestDifferentTraces: all that follows from another trace is left out.
 func TestDifferentTraces(t *testing.T) {
 	a, b := side(t, write(t, 100, nil, noisy(1, 1))), side(t, write(t, 100, func(s *metrics.Summary) {

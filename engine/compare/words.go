@@ -71,7 +71,7 @@ func (m *Metric) changed() bool {
 func (m *Metric) ends() string {
 	print := m.number
 	if m.times() {
-		print = factor
+		print = endFactor
 	}
 	return "[" + print(*m.Low) + ", " + print(*m.High) + "]"
 }
@@ -95,6 +95,18 @@ func (m *Metric) times() bool {
 // factor prints a change as what A is multiplied by.
 func factor(change float64) string {
 	return format.Short(1 + change)
+}
+
+// largestEnd is the factor beyond which an interval says nothing. Requests that depend on each other may leave an end
+// of 10^170.
+const largestEnd = 1e6
+
+// endFactor prints an end of an interval as what A is multiplied by.
+func endFactor(change float64) string {
+	if 1+change > largestEnd {
+		return ">1M"
+	}
+	return factor(change)
 }
 
 // change prints the change with its unit, and with a + if it is a rise in percent.
