@@ -17,11 +17,18 @@ import (
 	"github.com/fastreplay/fastreplay/bench/must"
 )
 
-// idsOracle reads token ids with encoding/json.
+// idsOracle reads token ids with encoding/json. They may stand in a list that holds nothing else, as a batch of one.
 func idsOracle(body []byte) ([]uint64, bool) {
 	var raw []json.RawMessage
 	if json.Unmarshal(body, &raw) != nil || raw == nil {
 		return nil, false
+	}
+	if len(raw) == 1 && raw[0][0] == '[' {
+		var only []json.RawMessage
+		if json.Unmarshal(raw[0], &only) != nil {
+			return nil, false
+		}
+		raw = only
 	}
 	ids := []uint64{}
 	for _, r := range raw {
@@ -61,7 +68,8 @@ func promptOf(value []byte) (params, promptHasher, error) {
 
 func FuzzIDs(f *testing.F) {
 	for _, s := range append(jsonSeeds, "[1,2,3]", "[1, 2 ,\n3]", "[2147483647]", "[2147483648]", "[01]", "[-1]", "[1.0]", "[1e3]", "[null]", "[1,,2]", `["1"]`,
-		"[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]", "[0]", "[1") {
+		"[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]", "[0]", "[1",
+		"[[0]]", "[[1,2]]", "[[]]", "[[[0]]]", "[[1],[2]]", "[ [ 1 ] ]", "[[1],2]") {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
