@@ -55,7 +55,7 @@ func TestConvertWithoutText(t *testing.T) {
 	call := func(want int, args ...string) string {
 		t.Helper()
 		var out, errs strings.Builder
-		code := run(t.Context(), args, stdio{strings.NewReader(""), &out, &errs})
+		code := execute(t.Context(), args, stdio{strings.NewReader(""), &out, &errs})
 		expect.Equal(t, code, want, "exit code of %q: %s", args, errs.String())
 		return out.String() + errs.String()
 	}

@@ -38,7 +38,7 @@ func TestDoctor(t *testing.T) {
 		t.Skip("takes 3 s")
 	}
 	var out, errs strings.Builder
-	must.Equal(t, run(t.Context(), []string{"doctor", "--json"}, stdio{nil, &out, &errs}), exitOK, "exit code: %s", errs.String())
+	must.Equal(t, execute(t.Context(), []string{"doctor", "--json"}, stdio{nil, &out, &errs}), exitOK, "exit code: %s", errs.String())
 	var got doctor.Diagnosis
 	must.Do(t, json.Unmarshal([]byte(out.String()), &got))
 	for _, name := range []string{"punctuality", "cores", "real-time priority", "sleeps", "open files", "send buffer"} {

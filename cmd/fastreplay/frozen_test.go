@@ -54,7 +54,7 @@ func TestFrozenFingerprints(t *testing.T) {
 func frozen(t *testing.T, args ...string) string {
 	t.Helper()
 	said := new(bytes.Buffer)
-	code := run(t.Context(), append(args, "--dry-run"), stdio{strings.NewReader(""), io.Discard, said})
+	code := execute(t.Context(), append(args, "--dry-run"), stdio{strings.NewReader(""), io.Discard, said})
 	_, after, ok := strings.Cut(said.String(), "fingerprint ")
 	if !ok && code != exitUsage {
 		t.Errorf("%v: exit code %d, neither a fingerprint nor a refusal:\n%s", args, code, said)

@@ -99,7 +99,7 @@ func TestGateOfADemo(t *testing.T) {
 func runLine(t *testing.T, line string) (code int, said string) {
 	t.Helper()
 	var errs strings.Builder
-	code = run(t.Context(), strings.Fields(line), stdio{strings.NewReader(""), io.Discard, &errs})
+	code = execute(t.Context(), strings.Fields(line), stdio{strings.NewReader(""), io.Discard, &errs})
 	return code, errs.String()
 }
 

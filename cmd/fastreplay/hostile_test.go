@@ -28,7 +28,7 @@ var inJSON = strings.NewReplacer("\x1b", `\u001b`, "\a", `\u0007`).Replace(hosti
 func checkShown(t *testing.T, args []string) (code int, said string) {
 	t.Helper()
 	var out, errs strings.Builder
-	code = run(t.Context(), args, stdio{strings.NewReader(""), &out, &errs})
+	code = execute(t.Context(), args, stdio{strings.NewReader(""), &out, &errs})
 	for _, c := range out.String() + errs.String() {
 		if c != '\n' && !unicode.IsGraphic(c) {
 			t.Errorf("%q prints %q:\n%q\n%q", args, c, out.String(), errs.String())

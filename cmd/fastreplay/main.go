@@ -30,7 +30,7 @@ import (
 func main() {
 	host.BoundHeap()
 	log.SetOutput(io.Discard) // net/http shows there what servers say behind an answer, and that may be text
-	os.Exit(run(context.Background(), os.Args[1:], stdio{os.Stdin, os.Stdout, os.Stderr}))
+	os.Exit(execute(context.Background(), os.Args[1:], stdio{os.Stdin, os.Stdout, os.Stderr}))
 }
 
 // stdio is what a command reads and writes.
@@ -40,8 +40,8 @@ type stdio struct {
 	err io.Writer
 }
 
-// run is the whole program but for the process.
-func run(ctx context.Context, args []string, std stdio) int {
+// execute is the whole program but for the process.
+func execute(ctx context.Context, args []string, std stdio) int {
 	root := newRootCommand()
 	if i := slices.Index(args, "serve"); i == 1 && args[0] == "bench" ||
 		i == 2 && args[0] == "vllm" && args[1] == "bench" {
@@ -97,7 +97,7 @@ func newRootCommand() *cobra.Command {
 	// of cobra's is set: the linker keeps every exported method of a program that uses text/template, 2.7 MB here.
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) {
 		switch {
-		case checkWords(c, c.Flags().Args()) != nil: // run says so
+		case checkWords(c, c.Flags().Args()) != nil: // execute says so
 		case c == root || c.Name() == "profile":
 			fmt.Fprint(c.OutOrStdout(), firstHelp(c))
 		default:

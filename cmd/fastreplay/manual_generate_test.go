@@ -272,7 +272,7 @@ func helpOf(t *testing.T, c *cobra.Command, help string) string {
 	t.Helper()
 	var out strings.Builder
 	args := append(strings.Fields(c.CommandPath())[1:], help)
-	must.Equal(t, run(t.Context(), args, stdio{strings.NewReader(""), &out, &out}), exitOK, "%v: exit code: %s", args, out.String())
+	must.Equal(t, execute(t.Context(), args, stdio{strings.NewReader(""), &out, &out}), exitOK, "%v: exit code: %s", args, out.String())
 	return out.String()
 }
 

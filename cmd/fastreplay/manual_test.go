@@ -256,7 +256,7 @@ func TestHelp(t *testing.T) {
 		{args: "help timing scale", code: exitUsage, err: "fastreplay: no topic or command \"timing scale\" (`fastreplay help` lists them); did you mean timing or tuning?\n"},
 	} {
 		var out, errs strings.Builder
-		if code := run(t.Context(), strings.Fields(c.args), stdio{strings.NewReader(""), &out, &errs}); code != c.code || errs.String() != c.err {
+		if code := execute(t.Context(), strings.Fields(c.args), stdio{strings.NewReader(""), &out, &errs}); code != c.code || errs.String() != c.err {
 			t.Errorf("%s: exit code %d, %q; want %d, %q", c.args, code, errs.String(), c.code, c.err)
 		}
 		for _, part := range c.out {

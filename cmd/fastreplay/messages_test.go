@@ -54,7 +54,7 @@ func TestAdviceWorks(t *testing.T) {
 	} {
 		var errs strings.Builder
 		args := append(strings.Fields(dir+"/"+line), "--dry-run", "--no-probe")
-		code := run(t.Context(), args, stdio{strings.NewReader(""), io.Discard, &errs})
+		code := execute(t.Context(), args, stdio{strings.NewReader(""), io.Discard, &errs})
 		want, unwanted := strings.CutPrefix(want, "!")
 		if code != exitOK || strings.Contains(errs.String(), want) == unwanted {
 			t.Errorf("%s: exit code %d, %q in\n%s", line, code, want, errs.String())
@@ -65,7 +65,7 @@ func TestAdviceWorks(t *testing.T) {
 // TestHelpInAPipe: a page that goes to no terminal is laid out, too.
 func TestHelpInAPipe(t *testing.T) {
 	var out strings.Builder
-	if code := run(t.Context(), []string{"help", "timing"}, stdio{strings.NewReader(""), &out, io.Discard}); code != exitOK || out.String() != manual.LayOut(manual.Page("timing"), 80, false) {
+	if code := execute(t.Context(), []string{"help", "timing"}, stdio{strings.NewReader(""), &out, io.Discard}); code != exitOK || out.String() != manual.LayOut(manual.Page("timing"), 80, false) {
 		t.Errorf("exit code %d:\n%s", code, out.String())
 	}
 	list := helpList(newRootCommand())
@@ -79,7 +79,7 @@ func TestQuietCommands(t *testing.T) {
 	dir := killedRun(t)
 	said := func(args ...string) string {
 		var out strings.Builder
-		_ = run(t.Context(), args, stdio{strings.NewReader(""), &out, &out})
+		_ = execute(t.Context(), args, stdio{strings.NewReader(""), &out, &out})
 		return out.String()
 	}
 	if text := said("report", dir, "-q"); strings.Contains(text, "TTFT") || !strings.Contains(text, dir) || !strings.Contains(text, "INVALID") || strings.Count(text, "\n") > 10 {
@@ -105,7 +105,7 @@ func TestComplete(t *testing.T) {
 		if last := len(args) - 2; strings.HasSuffix(args[last], "=") {
 			args = args[:last+1]
 		}
-		if code := run(t.Context(), args, stdio{strings.NewReader(""), &out, io.Discard}); code != exitOK || !strings.Contains(out.String(), want) {
+		if code := execute(t.Context(), args, stdio{strings.NewReader(""), &out, io.Discard}); code != exitOK || !strings.Contains(out.String(), want) {
 			t.Errorf("%q: exit code %d, no %q in\n%s", line, code, want, out.String())
 		}
 	}
@@ -130,7 +130,7 @@ func TestReportJudgesAPart(t *testing.T) {
 	var errs strings.Builder
 	command := func(args ...string) int {
 		errs.Reset()
-		return run(t.Context(), args, stdio{strings.NewReader(""), io.Discard, &errs})
+		return execute(t.Context(), args, stdio{strings.NewReader(""), io.Discard, &errs})
 	}
 	sample := "../../bench/samples/mooncake-small.jsonl"
 	// a busy machine may make them INVALID
@@ -148,7 +148,7 @@ func TestReportJudgesAPart(t *testing.T) {
 func TestReportOfAPart(t *testing.T) {
 	dir := killedRun(t)
 	var out, errs strings.Builder
-	code := run(t.Context(), []string{"report", dir, "--from", "500ms", "--json", "--price-per-hour", "3.6", "--require", "output_tokens_per_s>50"}, stdio{strings.NewReader(""), &out, &errs})
+	code := execute(t.Context(), []string{"report", dir, "--from", "500ms", "--json", "--price-per-hour", "3.6", "--require", "output_tokens_per_s>50"}, stdio{strings.NewReader(""), &out, &errs})
 	var s metrics.Summary
 	if err := json.Unmarshal([]byte(out.String()), &s); err != nil || code != exitInvalid { // it was killed
 		t.Fatalf("exit code %d, %v: %s", code, err, errs.String())

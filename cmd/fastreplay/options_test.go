@@ -83,7 +83,7 @@ func TestInterruptedWhileReading(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var errs strings.Builder
-	expect.Equal(t, run(ctx, []string{"--trace", pipe, "--dry-run"}, stdio{strings.NewReader(""), io.Discard, &errs}), exitInterrupted, "exit: %s", errs.String())
+	expect.Equal(t, execute(ctx, []string{"--trace", pipe, "--dry-run"}, stdio{strings.NewReader(""), io.Discard, &errs}), exitInterrupted, "exit: %s", errs.String())
 	release := must.Have(os.OpenFile(pipe, os.O_RDWR, 0))(t)
 	defer release.Close()
 }

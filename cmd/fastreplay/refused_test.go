@@ -52,7 +52,7 @@ func TestRefusedLines(t *testing.T) {
 			}
 		}
 		var out, errs strings.Builder
-		code := run(t.Context(), args, stdio{strings.NewReader(""), &out, &errs})
+		code := execute(t.Context(), args, stdio{strings.NewReader(""), &out, &errs})
 		_, why, is := strings.Cut("\n"+errs.String(), "\nfastreplay: ")
 		if code != exitUsage || !is || !strings.Contains(why, want) || out.String() != "" {
 			t.Errorf("%s: exit code %d, no %q in\n%s%s", line, code, want, &errs, &out)

@@ -82,7 +82,7 @@ func TestMaskedFlags(t *testing.T) {
 		t.Setenv("OPENAI_API_KEY", c.key)
 		args := append([]string{"../../bench/samples/azure.csv", "--config", file, "--dry-run", "--json"}, strings.Fields(c.line)...)
 		var out, errs strings.Builder
-		if code := run(t.Context(), args, stdio{strings.NewReader(""), &out, &errs}); code != exitOK != (c.want != "") || !strings.Contains(errs.String(), c.want) {
+		if code := execute(t.Context(), args, stdio{strings.NewReader(""), &out, &errs}); code != exitOK != (c.want != "") || !strings.Contains(errs.String(), c.want) {
 			t.Errorf("%q: exit code %d, %s, want %q", c.line, code, errs.String(), c.want)
 		}
 		expect.Equal(t, strings.Contains(out.String(), `"X-Open: ***"`), c.want == "" && !strings.Contains(c.line, "-H"), "%q: headers of %s", c.line, out.String())
@@ -134,7 +134,7 @@ func TestKeyOfTheEnvironment(t *testing.T) {
 		t.Setenv("OPENAI_API_KEY", "s3cr3t-key")
 		var out, errs strings.Builder
 		args := append([]string{"../../bench/samples/azure.csv", "--no-probe", "--dry-run"}, strings.Fields(c.line)...)
-		expect.Equal(t, run(t.Context(), args, stdio{strings.NewReader(""), &out, &errs}), exitOK, "%s: %s", c.line, &errs)
+		expect.Equal(t, execute(t.Context(), args, stdio{strings.NewReader(""), &out, &errs}), exitOK, "%s: %s", c.line, &errs)
 		said := errs.String()
 		o, _, err := typed(args...)
 		must.Do(t, err, c.line)

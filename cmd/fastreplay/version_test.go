@@ -41,7 +41,7 @@ func TestVersionIsOneLine(t *testing.T) {
 	var said []string
 	for _, arg := range []string{"version", "--version"} {
 		var out strings.Builder
-		expect.Equal(t, run(t.Context(), []string{arg}, stdio{nil, &out, &out}), exitOK, "%s: exit code", arg)
+		expect.Equal(t, execute(t.Context(), []string{arg}, stdio{nil, &out, &out}), exitOK, "%s: exit code", arg)
 		said = append(said, out.String())
 	}
 	if said[0] != said[1] || !strings.HasPrefix(said[0], "fastreplay ") || strings.Count(said[0], "\n") != 1 {
