@@ -53,9 +53,6 @@ type Config struct {
 	OnPrepared func()
 }
 
-// MaxSenders bounds Config.Senders.
-const MaxSenders = 16
-
 // Sink takes the records of a run, one at a time, in order of completion.
 type Sink interface {
 	// Record is called by one goroutine, once for each planned request. The record is complete, and valid until it

@@ -69,6 +69,9 @@ type sharedHeader struct {
 	sender        [MaxSenders]senderState
 }
 
+// MaxSenders bounds Config.Senders: the memory that senders share has room for so many.
+const MaxSenders = 16
+
 // senderState has what a sender reports to the replay.
 type senderState struct {
 	at     atomic.Int64 // it is done with those of its slots that come before this one
