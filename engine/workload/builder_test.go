@@ -61,15 +61,6 @@ func TestBuiltBytesAreRequests(t *testing.T) {
 	expect.Equal(t, m.Largest(), largest, "largest")
 }
 
-// TestBuildingMakesNoGarbage: nothing is collected during a run, so what is built then must leave nothing behind.
-func TestBuildingMakesNoGarbage(t *testing.T) {
-	m, err := workloadtest.Builder(t, "", "run1", 7).Layout(t.Context(), workloadtest.Work(t, 10))
-	must.Do(t, err)
-	must.Do(t, m.UseRing(int64(10*m.Largest())))
-	expect.Equal(t, testing.AllocsPerRun(100, func() { m.Whole(3) }), 1, "allocations, of which one is the request")
-	must.Do(t, m.Free())
-}
-
 // TestFingerprint recomputes it from its definition, one row after the other.
 func TestFingerprint(t *testing.T) {
 	w := workloadtest.Work(t, 100)
