@@ -305,6 +305,18 @@ func TestCostWithoutAnEnd(t *testing.T) {
 	}
 }
 
+// ofFourTargets has n requests, sent so many ms after each other to four targets by turns.
+func (w *actionWorld) ofFourTargets(n int, everyMS int64) *Collector {
+	c := NewCollector([]string{"http://a", "http://b", "http://c", "http://d"})
+	for i := range n {
+		atMS := int64(i) * everyMS
+		r := sentAt(atMS*ms, record.OK, 20*ms)
+		w.fate(r, float64(atMS)/1000, i%4, nil)
+		c.Add(r, i%4)
+	}
+	return c
+}
+
 // TestWhoseEffect: an effect that an earlier action may have had late is not said to be a later one's, unless it comes
 // at once.
 func TestWhoseEffect(t *testing.T) {
@@ -322,12 +334,7 @@ func TestWhoseEffect(t *testing.T) {
 				fail(r, record.ConnectError, refused)
 			}
 		}}
-		c := NewCollector([]string{"http://a", "http://b", "http://c", "http://d"})
-		for i := range 6000 {
-			r := sentAt(int64(i)*10*ms, record.OK, 20*ms)
-			world.fate(r, float64(i)/100, i%4, nil)
-			c.Add(r, i%4)
-		}
+		c := world.ofFourTargets(6000, 10)
 		ran := func(at float64, check string) metrics.Action {
 			return metrics.Action{AtS: at, Check: check, Ran: &metrics.Command{StartedS: at, ExitCode: new(int)}}
 		}
@@ -359,12 +366,7 @@ func TestLateEffectsOfWhatLanded(t *testing.T) {
 				fail(r, record.ConnectError, refused)
 			}
 		}}
-		c := NewCollector([]string{"http://a", "http://b", "http://c", "http://d"})
-		for i := range 4000 {
-			r := sentAt(int64(i)*25*ms, record.OK, 20*ms)
-			w.fate(r, float64(i)/40, i%4, nil)
-			c.Add(r, i%4)
-		}
+		c := w.ofFourTargets(4000, 25)
 		ran := func(at float64) metrics.Action {
 			return metrics.Action{AtS: at, Ran: &metrics.Command{StartedS: at, ExitCode: new(int)}}
 		}

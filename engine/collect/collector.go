@@ -49,13 +49,11 @@ type Collector struct {
 	owners  ownerCounts
 	models  answerModels
 	hits    []had // nil if no action asks what they were when
+	good    []had // likewise
+	before  metrics.Preparation
 
 	soleAddress bool // nothing is to be told apart by address
-
-	good   []had
-	before metrics.Preparation
-
-	unreleased int64
+	unreleased  int64
 
 	gaps   []gapShard // len(urls) * shards
 	shards int

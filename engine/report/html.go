@@ -377,6 +377,7 @@ func numbersSection(parts []*part) chart.Section {
 
 // nameTables puts words in place of keys of summary.json. A table that is called as its section has no title.
 func nameTables(s *chart.Section) {
+	short := strings.NewReplacer("reported_hit_ratio", "hits", "goodput_share", "goodput") // columns are many
 	for i := range s.Tables {
 		t := &s.Tables[i]
 		if s.Folded { // it has the keys
@@ -391,7 +392,6 @@ func nameTables(s *chart.Section) {
 			t.Title = ""
 		}
 		for c, name := range t.Head {
-			short := strings.NewReplacer("reported_hit_ratio", "hits", "goodput_share", "goodput") // columns are many
 			t.Head[c] = words(short.Replace(name))
 			ours := c == 0 && name == "" || slices.Contains([]string{"outcome", "phase", "distribution"}, name)
 			for _, row := range t.Rows { // what others have named stays as it is
