@@ -190,6 +190,9 @@ func TestRecorderKeepsOwners(t *testing.T) {
 // aside.
 func TestRecordPage(t *testing.T) {
 	t.Parallel()
+	if leftOut(t.Name()) {
+		t.Skip("-short starts no process")
+	}
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("curl is not here")
 	}
