@@ -188,6 +188,23 @@ func TestCapacityOfAServerThatFails(t *testing.T) {
 	}
 }
 
+// TestProbesSendOtherWords: a cache that is neither flushed nor salted keeps what a probe sent, and the next probe does not
+// hit it. With --cold off the probes send the same, and the second one is refused as warm.
+func TestProbesSendOtherWords(t *testing.T) {
+	t.Parallel()
+	m, load := startMock(t), steady(t, 200, 200, 2)
+	sweep := func(seed string, behind ...string) *process {
+		return start(t, nil, slices.Concat([]string{
+			"sweep", "--trace", load, "--url", m.url, "--seed", seed, "--over", "rate", "--at", "100,200", "--window", "500ms", "--warm-in", "100ms", "--slo", "ok>=1%", "--output", filepath.Join(t.TempDir(), "sweep"),
+		}, patient, []string{"--no-probe"}, behind)...)
+	}
+	p := sweep("1")
+	expect.Equal(t, p.wait(t), 0, p.stderr.String())
+	p = sweep("8", "--cold", "off")
+	expect.Equal(t, p.wait(t), 1, p.stdout.String())
+	expect.Contains(t, p.stderr.String(), "probe 2 at 200 requests/s is INVALID: the cache was warm", "the same words")
+}
+
 // TestSweepOfClasses: a server fails every request of the class free and none of gold. Objectives of each, the numbers
 // of each and the table tell them apart; a class that no row has is refused.
 func TestSweepOfClasses(t *testing.T) {

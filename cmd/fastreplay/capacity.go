@@ -131,7 +131,7 @@ func (o *probingOptions) addFlags(c *cobra.Command) {
 			"a rate spread, over concurrency start)", capacity.FromBusiest, capacity.FromSpread, capacity.FromStart)
 	addSeconds(f, &o.warmIn, "warm-in", "", 0,
 		"how long each probe runs before it is measured (default: a fifth of the time that the trace has, at most 30s)")
-	f.Uint64Var(&o.seed, "seed", 0, "seed of every replay")
+	f.Uint64Var(&o.seed, "seed", 0, "seed of the first replay; each later one has the next seed")
 	f.BoolVar(&o.json, "json", false, "print the answer and all probes as JSON")
 	f.StringVar(&o.html, "html", "", "also write the page to `FILE`")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "print only the answer, and errors")

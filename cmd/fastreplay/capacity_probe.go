@@ -20,6 +20,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/capacity"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/probe"
 	"github.com/fastreplay/fastreplay/engine/replay"
 	"github.com/fastreplay/fastreplay/engine/setup"
 )
@@ -221,26 +222,38 @@ func (s *searching) configure(p capacity.Probe, w window, dir string) (*options,
 	if err == nil {
 		r.attach(&terminal{w: io.Discard})
 	}
-	if err != nil || w.part == nil || w.part.Whole {
-		return r, err
+	if err != nil {
+		return nil, err
+	}
+	if r.Cold != probe.ColdOff {
+		// other words, shared alike: what earlier probes left in a cache that cannot be flushed is not hit
+		if err := r.line.Flags.Set("seed", fmt.Sprint(s.o.seed+uint64(p.Number-1))); err != nil {
+			return nil, err
+		}
+	}
+	whole := w.part == nil || w.part.Whole
+	owning := r.Owning
+	if whole && owning.Shares == nil {
+		return r, nil
 	}
 	repeat := r.Repeat // of the whole trace, not of the part
 	r.Repeat = 1
-	r.Notes = append(r.Notes, "this is a probe: it replays a part of the trace")
-	owning := r.Owning // of the whole trace, so that a conversation has one tenant in all probes
-	r.Owning = setup.Owning{Without: owning.Without}
+	if !whole {
+		r.Notes = append(r.Notes, "this is a probe: it replays a part of the trace")
+	}
+	r.Owning = setup.Owning{Without: owning.Without} // of the whole trace: a conversation has one tenant in all probes
 	if owning.Shares != nil {
 		r.Notes = append(r.Notes, "--tenants: tenants are made up, each of whole conversations of the whole trace")
 	}
 	r.Open = func() (*trace.Trace, error) {
 		t, err := r.openTraces()
 		if err == nil {
-			t, _, err = owning.Apply(t, r.Seed)
+			t, _, err = owning.Apply(t, s.o.seed)
 		}
 		if err == nil {
 			t, err = t.Repeat(repeat)
 		}
-		if err == nil {
+		if err == nil && !whole {
 			t, err = s.take(t, w)
 		}
 		return t, err

@@ -87,7 +87,7 @@ func TestCapacityFlags(t *testing.T) {
 }
 
 // TestProbeConfiguration: a probe has the load, the length and the objectives that the search gives, and the flags of
-// the user.
+// the user. The third probe has the third seed.
 func TestProbeConfiguration(t *testing.T) {
 	objectives, err := capacity.ParseObjectives("ttft.p95<1s ok>=99%")
 	must.Do(t, err)
@@ -102,9 +102,9 @@ func TestProbeConfiguration(t *testing.T) {
 		s := searching{objectives: objectives, o: &probingOptions{
 			over: over, traces: []string{"x.jsonl"}, urls: []string{"a:1", "b:2", "c:3"}, seed: 7, replay: []string{"--api", "chat"},
 		}}
-		o, err := s.configure(capacity.Probe{Load: 2}, w, "dir")
+		o, err := s.configure(capacity.Probe{Number: 3, Load: 2}, w, "dir")
 		must.Do(t, err, over)
-		if !want(o) || o.Pacing.Duration != 62*time.Second || o.Seed != 7 || o.Output != "dir" || o.API != "chat" ||
+		if !want(o) || o.Pacing.Duration != 62*time.Second || o.Seed != 9 || o.Output != "dir" || o.API != "chat" ||
 			!slices.Equal(o.Traces, s.o.traces) || !slices.Equal(o.Limits.Require, []string{"ttft.p95<1s"}) {
 			t.Errorf("--over %s: %+v", over, o.Config)
 		}
