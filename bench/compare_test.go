@@ -188,10 +188,11 @@ func TestInterleave(t *testing.T) {
 				}
 				return ""
 			})
-			began := map[string]int64{}
+			began, sent := map[string]int64{}, map[string]string{}
 			for _, name := range []string{"a1", "b1", "b2", "a2"} {
 				res := readResults(t, filepath.Join(dir, name))
 				began[name] = res.summary.Run.MonotonicStartNS
+				sent[name] = res.summary.Workload.Fingerprint
 				expect.Equal(t, len(res.lines), 40, "%s lines", name)
 			}
 			if how == "abba" && !(began["a1"] < began["b1"] && began["b1"] < began["b2"] && began["b2"] < began["a2"]) {
@@ -201,6 +202,9 @@ func TestInterleave(t *testing.T) {
 				if apart := began[round[0]] - began[round[1]]; how == "together" && max(apart, -apart) > 1e9 {
 					t.Errorf("%v began %d ns apart", round, apart)
 				}
+			}
+			if sent["a1"] != sent["b1"] || sent["a2"] != sent["b2"] || sent["a1"] == sent["a2"] {
+				t.Errorf("each pair has its own words: %v", sent)
 			}
 			expect.Contains(t, string(readFile(t, filepath.Join(dir, "compare.html"))), "noise floor", "the page lacks pictures")
 		})

@@ -14,12 +14,16 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
 	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/probe"
 	"github.com/fastreplay/fastreplay/engine/report"
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
@@ -40,6 +44,9 @@ const (
 type interleaved struct {
 	urls    map[byte]string // of sides a and b
 	flags   []string        // of the replay
+	seed    string          // the name of the flag, ours or another tool's
+	first   uint64          // seed of the first pair; each later one has the next
+	same    bool            // caches are to be warm, or the requests those of a file: then all pairs have one seed
 	runs    int             // of each side
 	restart string          // a shell command between runs; empty = none
 	dir     string          // has a directory for each run, such as a1
@@ -64,18 +71,20 @@ func newInterleaved(words, flags []string, o *comparison, ui *terminal) (*interl
 			)
 		}
 	}
-	c := newReplayCommand()
-	if err := c.ParseFlags(compat.Expand(flags, c.Flags(), false)); err != nil {
-		return nil, fmt.Errorf("after --: %w", explainFlag(c, err))
+	replay, err := parseReplay(flags)
+	if err != nil {
+		return nil, fmt.Errorf("after --: %w", err)
 	}
+	given := replay.line.Flags
 	for _, name := range strings.Fields(takenByComparison) {
-		for _, n := range append(compat.Names(), compat.Name{Name: name, Flag: name}) {
-			if n.Flag == name && c.Flags().Changed(n.Name) {
-				return nil, fmt.Errorf("after --: --%s: leave it out here; it is set for each run", n.Name)
-			}
+		if as := givenAs(given, name); as != "" {
+			return nil, fmt.Errorf("after --: --%s: leave it out here; it is set for each run", as)
 		}
 	}
-	if traces, _ := c.Flags().GetStringArray("trace"); slices.Contains(append(traces, c.Flags().Args()...), "-") {
+	if err := replay.line.Explain(replay.translate(given.Args())); err != nil {
+		return nil, fmt.Errorf("after --: %w", err)
+	}
+	if slices.Contains(replay.Traces, "-") {
 		return nil, errors.New(
 			"after --: --trace -: each run reads the trace, and standard input can be read once; give a file",
 		)
@@ -87,6 +96,9 @@ func newInterleaved(words, flags []string, o *comparison, ui *terminal) (*interl
 	return &interleaved{
 		urls:    map[byte]string{'a': words[0], 'b': words[1]},
 		flags:   flags,
+		seed:    cmp.Or(givenAs(given, "seed"), "seed"),
+		first:   replay.Seed,
+		same:    replay.Cold == probe.ColdOff || replay.Again.Fingerprint != "",
 		runs:    o.runs,
 		restart: o.restart,
 		dir:     output,
@@ -147,6 +159,26 @@ func (r *interleaved) run(ctx context.Context, interleave string) (dirs [][]stri
 // names are those of a pair of runs, which count from 0: that of A and that of B.
 func (r *interleaved) names(pair int) []string {
 	return []string{fmt.Sprint("a", pair+1), fmt.Sprint("b", pair+1)}
+}
+
+// seedOf is the flag that gives the pair of a run a seed. So its words are new to caches that kept those of earlier
+// pairs and cannot be flushed, or that a flush leaves alone, such as those in the host's memory.
+func (r *interleaved) seedOf(name string) []string {
+	pair, err := strconv.ParseUint(name[1:], 10, 64)
+	if err != nil || r.same || pair == 1 {
+		return nil
+	}
+	return []string{fmt.Sprintf("--%s=%d", r.seed, r.first+pair-1)}
+}
+
+// givenAs is the name, ours or another tool's, under which a flag was given; "" if it was not.
+func givenAs(flags *pflag.FlagSet, name string) string {
+	for _, n := range append(compat.Names(), compat.Name{Name: name, Flag: name}) {
+		if n.Flag == name && flags.Changed(n.Name) {
+			return n.Name
+		}
+	}
+	return ""
 }
 
 // rounds are the names of the runs that are made at once; the first one is a check. If runs follow each other, the
@@ -224,9 +256,12 @@ func (r *interleaved) round(ctx context.Context, dir string, names []string, whi
 	said := make([]bytes.Buffer, len(names)) // for people
 	for i, name := range names {
 		r.ui.line("%s: %s, %s", which, name, workload.WithoutSecrets(r.urls[name[0]]))
-		c, failed := startChild("a replay", &said[i],
-			append([]string{"--start-at", "-", "--url", r.urls[name[0]], "--output", filepath.Join(dir, name),
-				"--quiet", "--progress", progressNone}, r.flags...)...)
+		c, failed := startChild("a replay", &said[i], slices.Concat(
+			[]string{"--start-at", "-", "--url", r.urls[name[0]], "--output", filepath.Join(dir, name),
+				"--quiet", "--progress", progressNone},
+			r.flags,
+			r.seedOf(name),
+		)...)
 		if err = cmp.Or(err, failed); failed == nil {
 			runs = append(runs, c)
 		}

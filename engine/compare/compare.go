@@ -28,7 +28,13 @@ const sameWithin = 0.01
 //
 // The manual has what TestWorlds measured of all this.
 func Compare(a, b *Side, anyway bool) (*Result, error) {
-	different, sure := differences(a.runs[0], b.runs[0])
+	like := slices.IndexFunc(b.runs, func(r *run) bool {
+		return r.summary.Workload.Fingerprint == a.runs[0].summary.Workload.Fingerprint
+	})
+	different, sure := differences(a.runs[0], b.runs[max(0, like)])
+	if len(different) == 0 && seedsDiffer(a, b) {
+		different = []string{"--seed: one side has runs of seeds that the other has not"}
+	}
 	r := &Result{
 		Schema: Schema,
 		A:      a.identity(b),

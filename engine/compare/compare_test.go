@@ -492,6 +492,37 @@ func TestDifferentWorkloads(t *testing.T) {
 	}
 }
 
+// TestSeedsOfPairs: the runs of a side may differ in their seeds, if both sides have the same ones.
+func TestSeedsOfPairs(t *testing.T) {
+	ofSeeds := func(seeds ...string) *Side {
+		var dirs []string
+		for _, seed := range seeds {
+			dirs = append(dirs, write(t, 100, func(s *metrics.Summary) {
+				s.Workload.Fingerprint, s.Run.Options["seed"] = "sha256:"+seed, seed
+			}, noisy(1, 1)))
+		}
+		return side(t, dirs...)
+	}
+	for _, c := range []struct {
+		a, b []string
+		same bool
+	}{
+		{[]string{"1", "2"}, []string{"1", "2"}, true},
+		{[]string{"1", "2"}, []string{"2", "1"}, true},
+		{[]string{"1", "2"}, []string{"1", "3"}, false},
+		{[]string{"1", "2"}, []string{"3", "4"}, false},
+		{[]string{"1", "1"}, []string{"2", "2"}, false},
+		{[]string{"1", "2", "2"}, []string{"1", "2", "1"}, false},
+		{[]string{"1", "2"}, []string{"1"}, false},
+		{[]string{"1", "1"}, []string{"1"}, true},
+	} {
+		r, err := Compare(ofSeeds(c.a...), ofSeeds(c.b...), false)
+		if (err == nil) != c.same || c.same && !r.Paired || !c.same && !strings.Contains(err.Error(), "--seed") {
+			t.Errorf("%v and %v: %v", c.a, c.b, err)
+		}
+	}
+}
+
 // TestKilled: of a run that was killed, what it wrote is compared, also without a fingerprint.
 func TestKilled(t *testing.T) {
 	a, dir := side(t, write(t, 400, nil, noisy(1, 1))), write(t, 400, nil, noisy(1, 1))

@@ -106,7 +106,7 @@ func (s *Side) Add(dir string, summary *metrics.Summary, all iter.Seq2[*record.R
 	}
 	s.runs = append(s.runs, r)
 	if len(s.runs) > 1 {
-		if found, _ := differences(s.runs[0], r); len(found) > 0 {
+		if found, _ := differences(s.runs[0], r); len(found) > 0 && !ofSeedAlone(found) {
 			return fmt.Errorf("%s was sent another workload than %s, which is to be the same (%s)",
 				dir, s.runs[0].dir, strings.Join(found, "; "))
 		}
@@ -238,6 +238,28 @@ func differences(x, y *run) (found []string, sure bool) {
 				"changed"}
 	}
 	return found, sure
+}
+
+// ofSeedAlone reports whether differences are that of the seed. Then prompts differ in words, and in nothing else.
+func ofSeedAlone(found []string) bool {
+	return len(found) == 1 && strings.HasPrefix(found[0], "--seed: ")
+}
+
+// fingerprints are those of what the runs of a side were sent, in order.
+func (s *Side) fingerprints() (all []string) {
+	for _, r := range s.runs {
+		all = append(all, r.summary.Workload.Fingerprint)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// seedsDiffer reports whether the runs of two sides have several seeds each, and not the same ones.
+func seedsDiffer(a, b *Side) bool {
+	one := a.fingerprints()
+	other := b.fingerprints()
+	several := one[0] != one[len(one)-1] || other[0] != other[len(other)-1]
+	return several && !slices.Equal(one, other)
 }
 
 // without is whose requests the run left out; "" if none.
