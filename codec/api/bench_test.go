@@ -52,7 +52,7 @@ func BenchmarkParseEvent(b *testing.B) {
 				for b.Loop() {
 					for _, data := range datas {
 						if forget {
-							d.last.to = 0
+							d.last.size = 0
 						}
 						must.Do(b, parseEvent(data, &d, choices))
 						if d.Token || d.HasUsage() {

@@ -124,8 +124,7 @@ func (p *parser) carries(c *content) (raw []byte) {
 		c.present = true
 		if len(raw) > 0 {
 			c.filled = true
-			p.textFrom = p.At - 1 - len(raw)
-			p.textTo = p.At - 1
+			p.text = json.Span{From: uint32(p.At - len(raw) - 2), To: uint32(p.At)}
 		}
 	case '[':
 		p.Array()

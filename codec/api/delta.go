@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"cmp"
+	"slices"
 
 	"github.com/fastreplay/fastreplay/codec/json"
 )
@@ -48,7 +49,7 @@ type Delta struct {
 	// Instance is who answered, if the answer names it in a known place; else nil. It aliases what was parsed.
 	Instance []byte
 	Prefill  []byte // likewise: the instance that prefilled, where another one decodes
-	// Model is the model that the answer names; nil if it names none. It aliases what was parsed.
+	// Model is the model that the answer names; nil if it names none. It is valid until the next event.
 	Model []byte
 
 	// Done: the event is [DONE].
@@ -113,7 +114,7 @@ func (t Tiers) Known() bool { return t.Device >= 0 || t.Host >= 0 || t.External 
 // plain reports whether a Delta has text and nothing else.
 func (d *Delta) plain() bool {
 	return d.Token && d.Text && d.Finish == "" && !d.HasUsage() && !d.IsError && d.CachedTokens < 0 &&
-		!d.Tiers.Known() && d.Instance == nil
+		!d.Tiers.Known() && d.Instance == nil && d.Prefill == nil
 }
 
 // maxFinishBytes bounds a finish reason that is kept; the longest known has 28.
@@ -139,62 +140,97 @@ func intern(reason []byte) string {
 	return string(reason)
 }
 
-// repeatBytes bounds the chunk that is remembered; usual ones have 200 to 300 bytes, with logprobs thousands.
-const repeatBytes = 512
+const (
+	// repeatBytes bounds the chunk that is remembered; usual ones have 200 to 300 bytes, with logprobs thousands.
+	repeatBytes = 512
+	// repeatHoles bounds what may change in it.
+	repeatHoles = 8
+)
 
-// repeat remembers the last plain token chunk. The chunks of a stream differ only in their text, so most need no
-// parsing. They mean the same if the bytes before and after the text are equal, and the text is not empty and ends
-// there.
+// repeat remembers the last plain token chunk. The chunks of a stream differ only in their text, and perhaps in values
+// that nobody reads, such as a time. So most need no parsing. They mean the same if all between those values is equal,
+// each is of the kind that it was, and the text is not empty.
 type repeat struct {
+	size     int // of chunk; 0: nothing is remembered
+	holes    [repeatHoles]json.Span
+	count    int       // of the holes
+	text     json.Span // one of the holes
+	model    json.Span // that the chunk names, without quotes; empty if it names none
+	choices  uint64
+	answer   bool // the text is the answer's: not reasoning, nor a tool's
+	tool     bool // a choice calls a tool
+	thinking bool // all text of the chunk is reasoning
 	chunk    [repeatBytes]byte
-	size     int
-	from, to int // the text, without its quotes; to = 0: nothing is remembered
-
-	choices   uint64
-	answer    bool // the text is the answer's: not reasoning, nor a tool's
-	tool      bool // a choice calls a tool
-	reasoning bool // all text of the chunk is
+	skipped  [repeatHoles - 1]json.Span // room for those of the chunk that is parsed
 }
 
-// matches reports whether data is the remembered chunk with another text.
-func (r *repeat) matches(data []byte) bool {
-	head := r.chunk[:r.from]
-	tail := r.chunk[r.to:r.size]
-	end := len(data) - len(tail)
-	if r.to == 0 || end <= len(head) || !bytes.HasPrefix(data, head) || string(data[end:]) != string(tail) {
-		return false
-	}
-	if json.Plain(data, len(head)) == end {
-		return true
+// matches reports whether data is the remembered chunk with another text, which it returns, and with other values that
+// nobody reads.
+func (r *repeat) matches(data []byte) (text []byte, ok bool) {
+	if r.size == 0 {
+		return nil, false
 	}
 	s := scan(data)
-	s.At = len(head) - 1 // at the opening quote; tail begins with the closing one
-	_, _ = s.Quoted()
-	return !s.Failed() && s.At == end+1
+	from := 0
+	for _, hole := range r.holes[:r.count] {
+		literal := r.chunk[from:hole.From]
+		if !bytes.HasPrefix(data[s.At:], literal) {
+			return nil, false
+		}
+		s.At += len(literal)
+		from = int(hole.To)
+		value := s.At
+		switch kind := r.chunk[hole.From]; {
+		case value == len(data) || (data[value] == '"') != (kind == '"') || (data[value] == '-') != (kind == '-'):
+			return nil, false
+		case kind == '"':
+			s.Quoted()
+		default:
+			s.Number()
+		}
+		if s.Failed() {
+			return nil, false
+		}
+		if hole == r.text {
+			text = data[value+1 : s.At-1]
+		}
+	}
+	return text, len(text) > 0 && string(data[s.At:]) == string(r.chunk[from:r.size])
 }
 
-// tell fills in whose text a chunk has that matches.
-func (r *repeat) tell(data []byte, d *Delta) {
+// tell fills in what a chunk says that matches and has the text.
+func (r *repeat) tell(text []byte, d *Delta) {
+	d.Reset()
+	d.Token = true
+	d.Text = true
 	d.Choices = r.choices
 	d.Tool = r.tool
-	d.Reasoning = r.reasoning
+	d.Reasoning = r.thinking
+	if r.model.To > 0 {
+		d.Model = r.chunk[r.model.From:r.model.To]
+	}
 	if r.answer {
-		d.Content = data[r.from : len(data)-(r.size-r.to)]
+		d.Content = text
 	}
 }
 
-// remember notes a chunk whose whole meaning, in d, is that data[from:to] is some text of a choice. Where the answer's
-// text is another one beside it, there would be two that change.
-func (r *repeat) remember(data []byte, from, to int, d *Delta) {
-	answer := len(d.Content) > 0 && &d.Content[0] == &data[from]
-	if len(data) > len(r.chunk) || len(d.Content) > 0 && !answer {
+// remember notes a chunk that was parsed, and whose whole meaning is that p.text is some text of a choice. Where the
+// answer's text is another one beside it, there would be two that change.
+func (r *repeat) remember(p *parser) {
+	content := p.d.Content
+	answer := len(content) > 0 && &content[0] == &p.Data[p.text.From+1]
+	if p.text.To == 0 || len(p.Data) > len(r.chunk) || len(content) > 0 && !answer {
 		return
 	}
-	r.size = copy(r.chunk[:], data)
-	r.from = from
-	r.to = to
-	r.choices = d.Choices
+	r.size = copy(r.chunk[:], p.Data)
+	at, _ := slices.BinarySearchFunc(p.Skipped, p.text, func(a, b json.Span) int { return int(a.From) - int(b.From) })
+	r.count = copy(r.holes[:], p.Skipped[:at])
+	r.holes[r.count] = p.text
+	r.count += 1 + copy(r.holes[r.count+1:], p.Skipped[at:])
+	r.text = p.text
+	r.model = p.model
+	r.choices = p.d.Choices
 	r.answer = answer
-	r.tool = d.Tool
-	r.reasoning = d.Reasoning
+	r.tool = p.d.Tool
+	r.thinking = p.d.Reasoning
 }

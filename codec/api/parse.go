@@ -31,11 +31,8 @@ func parseEvent(data []byte, d *Delta, reads dialect) error {
 		anyEvent(data, d)
 		return nil
 	}
-	if d.last.matches(data) {
-		d.Reset()
-		d.Token = true
-		d.Text = true
-		d.last.tell(data, d)
+	if text, ok := d.last.matches(data); ok {
+		d.last.tell(text, d)
 		return nil
 	}
 	if len(data) < len(`{"object":"error"}`) {
@@ -50,9 +47,10 @@ func parseEvent(data []byte, d *Delta, reads dialect) error {
 		}
 	}
 	p := parser{Scanner: scan(data), d: d}
+	p.Skipped = d.last.skipped[:0]
 	err := p.parse(reads)
 	if err == nil && d.plain() {
-		d.last.remember(data, p.textFrom, p.textTo, d)
+		d.last.remember(&p)
 	}
 	return err
 }
@@ -93,7 +91,8 @@ type parser struct {
 	detail   []byte // FastAPI's errors
 	failed   bool   // the document calls itself an error
 
-	textFrom, textTo int // the last text that was not empty; 0, 0 where it was no single string
+	text  json.Span // the last text that was not empty, with its quotes; empty where it was no single string
+	model json.Span // d.Model, in Data
 }
 
 func (p *parser) parse(reads dialect) error {
@@ -163,6 +162,7 @@ func (p *parser) common(key []byte) {
 		p.detail = p.value()
 	case "model":
 		p.d.Model, _, _ = p.Text()
+		p.model = json.Span{From: uint32(p.At - 1 - len(p.d.Model)), To: uint32(p.At - 1)}
 	case "nvext":
 		p.worker()
 	}
@@ -220,7 +220,9 @@ func (p *parser) reject(message []byte) {
 func (p *parser) value() []byte {
 	kind := p.Peek()
 	start := p.At
+	skipped := len(p.Skipped)
 	p.Skip()
+	p.Skipped = p.Skipped[:skipped]
 	raw := p.Data[start:min(p.At, len(p.Data))]
 	switch {
 	case p.Failed() || kind == 'n' || kind == 'f':

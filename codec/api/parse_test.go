@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -167,6 +168,7 @@ func TestRepeatedChunksWithMore(t *testing.T) {
 		`{"choices":[{"text":"TEXT","finish_reason":"stop"}]}`,
 		`{"choices":[{"text":"TEXT"}],"error":{"message":"x"}}`,
 		`{"choices":[{"text":"TEXT"},{"text":"x"}]}`,
+		`{"choices":[{"text":"TEXT"}],"nvext":{"worker_id":{"prefill_worker_id":3}}}`,
 		`{"choices":[{"text":"x"},{"text":"TEXT"},{"delta":{"content":["x"]}}]}`,
 		"{\"choices\":[{\"text\":\"TEXT\"\n}]}",
 		`{"choices":[{"index":0,"delta":{"content":"","reasoning_content":"TEXT"}}]}`,
@@ -188,9 +190,46 @@ func TestRepeatedChunksAreRemembered(t *testing.T) {
 		var d Delta
 		must.Do(t, parseEvent([]byte(chunk), &d, choices))
 		for text, want := range map[string]bool{"x": true, " other": true, `\n\"`: true, "é": true, "": false, `"`: false, `\`: false} {
-			expect.Equal(t, d.last.matches([]byte(strings.Replace(chunk, " hello", text, 1))), want, "text %s: matches", text)
+			_, got := d.last.matches([]byte(strings.Replace(chunk, " hello", text, 1)))
+			expect.Equal(t, got, want, "text %s: matches", text)
+		}
+		for _, other := range []string{"1732154322", "7", "0.5e-3"} {
+			_, got := d.last.matches([]byte(strings.Replace(chunk, "1732154321", other, 1)))
+			expect.Equal(t, got, true, "created %s: matches", other)
 		}
 	}
+}
+
+// TestRepeatedChunksWithOtherValues puts values of every kind in place of each value of every document, and wants what
+// a fresh Delta says after the document.
+func TestRepeatedChunksWithOtherValues(t *testing.T) {
+	others := []string{
+		`"x"`, `""`, `"a\\\"b"`, `"stop"`, `"error"`, "7", "-7", "0", "1e5", "-0.5", "007", "7x", `7x"`, `"x`, "true", "null", "{}", `{"text":"x"}`, "[]", `["x"]`, "[1]",
+	}
+	more := `,"error":"","detail":"x","message":"x","b":5,"c":-5,"usage":{"prompt_tokens":-1},"nvext":{"a":1}}`
+	remembered := 0
+	for _, c := range documents(t) {
+		b := backend(t, c.api, Options{Model: "m"})
+		for _, in := range []string{c.in, strings.TrimSuffix(c.in, "}") + more} {
+			var d Delta
+			if b.ParseEvent([]byte(in), &d); d.last.size > 0 {
+				remembered++
+			}
+			for _, at := range values(in) {
+				for _, other := range others {
+					sameTwice(t, b, []byte(in), []byte(in[:at[0]]+other+in[at[1]:]))
+				}
+			}
+		}
+	}
+	if remembered < 20 {
+		t.Errorf("%d chunks are remembered", remembered)
+	}
+}
+
+// values returns where strings, numbers and words lie in a document, keys among them.
+func values(document string) (at [][]int) {
+	return regexp.MustCompile(`"(\\.|[^"\\])*"|-?[0-9][-+.eE0-9]*|true|false|null`).FindAllStringIndex(document, -1)
 }
 
 // sameTwice parses one after the other into one Delta, and the second one twice.
@@ -202,7 +241,13 @@ func sameTwice(t *testing.T, b Backend, first, second []byte) {
 	for range 2 {
 		buf := bytes.Clone(second)
 		err := b.ParseEvent(buf, &used)
-		if (err == nil) != (wantErr == nil) || err == nil && (saidBy(&used) != saidBy(&fresh) || !bytes.Equal(used.Error, fresh.Error)) {
+		same := saidBy(&used) == saidBy(&fresh) && used.Choices == fresh.Choices
+		for _, part := range [][2][]byte{
+			{used.Error, fresh.Error}, {used.Model, fresh.Model}, {used.IDs, fresh.IDs}, {used.Instance, fresh.Instance}, {used.Prefill, fresh.Prefill},
+		} {
+			same = same && bytes.Equal(part[0], part[1])
+		}
+		if (err == nil) != (wantErr == nil) || err == nil && !same {
 			t.Fatalf("%q after %q\ngot  %+v, %v\nwant %+v, %v", second, first, saidBy(&used), err, saidBy(&fresh), wantErr)
 		}
 		clear(buf) // what is remembered must not lie in the caller's memory

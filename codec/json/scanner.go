@@ -23,12 +23,16 @@ type Scanner struct {
 	At       int    // the next byte
 	MaxDepth int    // how deep objects and arrays may nest
 	Scratch  []byte // holds a key with escapes
+	Skipped  []Span // gets the strings and numbers that Skip has passed over, as far as there is room
 
 	depth int    // objects and arrays entered and not left
 	first bool   // no member or element of the innermost one was read yet
 	bad   string // what is wrong at At; "" = nothing yet
 	end   int    // of the document, after an error
 }
+
+// Span is where a value lies in a document: at Data[From:To].
+type Span struct{ From, To uint32 }
 
 // SyntaxError reports what JSON was wanted and not found.
 type SyntaxError struct {
@@ -245,7 +249,9 @@ func (s *Scanner) Text() (raw []byte, escaped, ok bool) {
 func (s *Scanner) Skip() {
 	switch s.Peek() {
 	case '"':
+		from := s.At
 		s.Quoted()
+		s.noteSkipped(from)
 	case '{':
 		for _, ok := s.FirstKey(); ok; _, ok = s.Key() {
 			s.Skip()
@@ -268,9 +274,17 @@ func (s *Scanner) Skip() {
 	case 'f':
 		s.literal("false")
 	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+		from := s.At
 		s.Number()
+		s.noteSkipped(from)
 	default:
 		s.Fail("want a value")
+	}
+}
+
+func (s *Scanner) noteSkipped(from int) {
+	if len(s.Skipped) < cap(s.Skipped) {
+		s.Skipped = append(s.Skipped, Span{uint32(from), uint32(s.At)})
 	}
 }
 
