@@ -7,6 +7,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // A client that was late sends what it held back at once. Before a busy server that burst delays others, too. This file
@@ -39,8 +40,8 @@ func (t *timings) arrivals() []arrival {
 				})
 		}
 	})
-	slices.SortFunc(all, func(a, b arrival) int { return cmp.Compare(a.sentNS, b.sentNS) })
-	slices.Sort(ends)
+	stats.SortBy(all, func(a *arrival) int64 { return a.sentNS })
+	stats.Sort(ends)
 	ended := 0
 	for i := range all {
 		for ended < len(ends) && ends[ended] <= all[i].sentNS {

@@ -16,7 +16,7 @@ var perMille, median75 = []int64{500, 900, 950, 990, 999}, []int64{500, 750}
 func (t *timings) sectionsOf() (cuts []int64) {
 	sent := make([]int64, 0, t.len())
 	t.each(func(k *timing) { sent = append(sent, k.atNS) })
-	slices.Sort(sent)
+	stats.Sort(sent)
 	for i := 1; i < stats.MostSections && len(sent) > 0; i++ {
 		cuts = append(cuts, sent[i*len(sent)/stats.MostSections])
 	}

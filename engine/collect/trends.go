@@ -73,7 +73,7 @@ func (c *Collector) trends(s *metrics.Summary) (out []metrics.Trend) {
 			if len(values) < 5 {
 				break
 			}
-			slices.Sort(values)
+			stats.Sort(values)
 			medians[k] = float64(values[stats.Rank(int64(len(values)), 500)-1]) / 1e6
 		}
 		t := metrics.Trend{
@@ -139,8 +139,8 @@ func (t *timings) bySection() (by *bySection, spans []float64) {
 			ends = append(ends, k.endNS)
 		}
 	})
-	slices.Sort(ends)
-	slices.SortFunc(sent, func(a, b *timing) int { return int(a.atNS - b.atNS) })
+	stats.Sort(ends)
+	stats.SortBy(sent, func(k **timing) int64 { return (*k).atNS })
 	spans = make([]float64, stats.MostSections)
 	ended := 0
 	for i, k := range sent {

@@ -231,7 +231,7 @@ func (d *Distribution) QuantileNS(permille int64) int64 {
 	}
 	rank := Rank(n, permille)
 	if d.values == nil {
-		slices.Sort(d.kept())
+		Sort(d.kept())
 		return d.exact[rank-1]
 	}
 	early := d.Negatives()

@@ -65,9 +65,7 @@ type cut struct {
 
 // NewSections sorts values, and keeps them. groups is the number of groups; 0 if all values are on their own.
 func NewSections(values []Sample, groups int) *Sections {
-	slices.SortFunc(values, func(a, b Sample) int {
-		return cmp.Compare(a.Value, b.Value)
-	})
+	SortBy(values, func(v *Sample) int64 { return v.Value })
 	s := &Sections{sorted: values}
 	for m := MostSections; m >= fewestSections; m /= 2 {
 		if len(values) >= m*leastInSection {

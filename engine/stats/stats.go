@@ -77,7 +77,11 @@ func Describe[T int32 | int64 | float64](values []T, unit float64) *Percentiles 
 	if len(values) == 0 {
 		return nil
 	}
-	slices.Sort(values)
+	if whole, ok := any(values).([]int64); ok {
+		Sort(whole)
+	} else {
+		slices.Sort(values)
+	}
 	sum := 0.0
 	for _, v := range values {
 		sum += float64(v)
