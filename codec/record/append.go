@@ -121,7 +121,7 @@ func (r *Record) AppendJSON(dst []byte) []byte {
 		case k.Kind == Milliseconds:
 			dst = appendMS(dst, n)
 		default:
-			dst = time.UnixMicro(n).UTC().AppendFormat(dst, `"2006-01-02T15:04:05.000000Z"`)
+			dst = appendDate(dst, n)
 		}
 	}
 	dst[first] = '{' // in place of the comma
@@ -135,12 +135,25 @@ func appendMS(dst []byte, ns int64) []byte {
 		dst = append(dst, '-')
 		u = -u
 	}
-	dst = strconv.AppendUint(dst, u/1e6, 10)
-	dst = append(dst, '.')
-	for frac, unit := u%1e6, uint64(1e5); unit > 0; unit /= 10 {
-		dst = append(dst, byte('0'+frac/unit%10))
+	return appendSix(strconv.AppendUint(dst, u/1e6, 10), u%1e6)
+}
+
+// appendSix appends a fraction of six decimals.
+func appendSix(dst []byte, fraction uint64) []byte {
+	dst = append(dst, ".000000"...)
+	for at := len(dst) - 1; fraction > 0; at-- {
+		dst[at] += byte(fraction % 10)
+		fraction /= 10
 	}
 	return dst
+}
+
+// appendDate appends µs since 1970 as a date. The standard library takes a third of the time for RFC 3339 that it takes
+// for another layout, but leaves zeros out behind the point.
+func appendDate(dst []byte, us int64) []byte {
+	t := time.UnixMicro(us).UTC()
+	dst = t.AppendFormat(append(dst, '"'), time.RFC3339)
+	return append(appendSix(dst[:len(dst)-len("Z")], uint64(t.Nanosecond()/1e3)), `Z"`...)
 }
 
 // appendString appends s quoted, or null when it is "". Bytes that are not UTF-8 become U+FFFD, as in encoding/json.
