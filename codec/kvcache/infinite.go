@@ -14,8 +14,8 @@ type Infinite struct {
 	blockTokens  int // tokens that one hash id stands for
 	engineTokens int // tokens that the server caches as one piece
 	prefixes     *tree
-	ends         map[end]struct{} // where prompts without unique tokens ended
-	started      bool             // a prompt was seen, so the template's head is held
+	ends         *tree // where prompts without unique tokens ended: behind which node, after how many of its tokens
+	started      bool  // a prompt was seen, so the template's head is held
 }
 
 // end is the last block of a text and how many tokens of it belong to the text.
@@ -34,7 +34,7 @@ func NewInfinite(blockTokens, engineBlockTokens int) *Infinite {
 		blockTokens:  blockTokens,
 		engineTokens: engineBlockTokens,
 		prefixes:     newTree(),
-		ends:         make(map[end]struct{}),
+		ends:         newTree(),
 	}
 }
 
@@ -48,10 +48,12 @@ func NewInfinite(blockTokens, engineBlockTokens int) *Infinite {
 // share the template's tail too. The first prompt finds nothing.
 func (c *Infinite) Expected(blocks []uint64, tokens, head, total int) int {
 	shared, last, unique := c.remember(blocks, tokens)
-	held := c.whole(head+shared, last, unique, total)
+	again := false
 	if unique <= 0 {
-		c.ends[last] = struct{}{}
+		_, seen := c.ends.extend(last.node, uint64(last.tokens), 1)
+		again = seen > 0
 	}
+	held := c.whole(head+shared, again, total)
 	c.started = true
 	return held
 }
@@ -67,22 +69,20 @@ func (c *Infinite) Held(blocks []uint64, tokens, head, total int) int {
 		}
 		node := c.prefixes.find(last.node, id)
 		if node == 0 {
-			return c.whole(head+shared, last, tokens, total)
+			return c.whole(head+shared, false, total)
 		}
 		shared += min(n, int(c.prefixes.nodes[node].longest))
 		last = end{node: node, tokens: uint32(n)}
 		tokens -= n
 	}
-	return c.whole(head+shared, last, tokens, total)
+	return c.whole(head+shared, tokens <= 0 && c.ends.find(last.node, uint64(last.tokens)) != 0, total)
 }
 
-// whole is how many tokens of a prompt the server takes from its cache if it holds so many of its beginning.
-func (c *Infinite) whole(held int, last end, unique, total int) int {
-	if unique <= 0 {
-		_, again := c.ends[last]
-		if again {
-			held = total
-		}
+// whole is how many tokens of a prompt the server takes from its cache if it holds so many of its beginning, or if the
+// text came before.
+func (c *Infinite) whole(held int, again bool, total int) int {
+	if again {
+		held = total
 	}
 	if !c.started {
 		return 0
