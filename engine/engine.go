@@ -442,7 +442,7 @@ func (r *Run) record(i int32) {
 		rec.PlannedNS -= barrier
 	}
 	r.recorded[i] = true
-	r.records.fates[i] = audit.FateOf(rec)
+	r.records.fates[i] = r.records.names.FateOf(rec)
 	r.sink.Record(rec, r.targetOf(i))
 	r.giveBack(i)
 }
@@ -579,12 +579,12 @@ func (r *Run) result(used host.Usage) Result {
 		Writes: metrics.Writes{Whole: r.wholeWrites.Load(), Partial: r.partialWrites.Load()},
 		Turns: audit.Turns(
 			r.work,
-			r.Fates(),
+			r.records.fates,
 			r.leftOut,
 			r.pacer.held(),
 		),
 		History:    r.cfg.History.Counts(r.records.all),
-		BuildAhead: r.ahead.result(r.Fates(), func(i int32) int64 { return barrier + r.pacer.heldNS(i) }),
+		BuildAhead: r.ahead.result(r.records.fates, func(i int32) int64 { return barrier + r.pacer.heldNS(i) }),
 		Placement:  r.placement,
 		Ended:      start.Add(end),
 		LeftOut:    r.leftOut,

@@ -10,13 +10,14 @@ import (
 
 // records are those of a run's requests. They are made before the run. In a closed loop whose requests wait for no
 // others, each is made soon before its request leaves, and used again once the sink has seen it. So 200,000 of them
-// take 30 MB with their fates, not 168. Nobody looks at the record of a request that has ended, but the recorder.
+// take 22 MB with their fates, not 168. Nobody looks at the record of a request that has ended, but the recorder.
 type records struct {
 	runID string
 	ideal workload.IdealHits
 	of    []atomic.Pointer[record.Record] // nil = not made yet, or used again
 	all   []record.Record                 // nil if they are made during the run
 	fates []audit.Fate                    // of those that the sink has seen
+	names audit.Names
 
 	// What follows belongs to Run.recordAll.
 	next     int // the next one to be made ahead
@@ -111,8 +112,8 @@ func (r *Run) makeNext() {
 // Records are those of all requests, in the plan's order, as they are after Do; nil of some closed loops, see Fates.
 func (r *Run) Records() []record.Record { return r.records.all }
 
-// Fates tells what became of each request, in the plan's order. Call it after Do.
-func (r *Run) Fates() []audit.Fate { return r.records.fates }
+// Fates tells what became of each request, in the plan's order, and who answered. Call it after Do.
+func (r *Run) Fates() ([]audit.Fate, *audit.Names) { return r.records.fates, &r.records.names }
 
 // fillFates adds the fates of requests that took no part, after the last record.
 func (r *Run) fillFates() {
@@ -120,7 +121,7 @@ func (r *Run) fillFates() {
 	none.Clear()
 	for i, seen := range r.recorded {
 		if !seen {
-			r.records.fates[i] = audit.FateOf(&none)
+			r.records.fates[i] = r.records.names.FateOf(&none)
 		}
 	}
 }

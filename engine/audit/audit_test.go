@@ -49,7 +49,7 @@ func TestExplain(t *testing.T) {
 			r.TokensFrom, c.cached = record.TokensFromChunks, record.None
 		}
 		r.Outcome, r.ExpectedCachedTokens, r.CachedTokens = record.OK, c.expected, c.cached
-		fate := FateOf(&r)
+		fate := names.FateOf(&r)
 		a.explain(&fate, c.evidence)
 		expect.Equal(t, a.found, c.want, name)
 		a.found, fate.Outcome = metrics.Shortfall{}, record.Timeout
@@ -89,10 +89,13 @@ func TestHeld(t *testing.T) {
 	}
 }
 
+// names are those of all fates here.
+var names Names
+
 func fatesOf(records []record.Record) []Fate {
 	fates := make([]Fate, len(records))
 	for i := range records {
-		fates[i] = FateOf(&records[i])
+		fates[i] = names.FateOf(&records[i])
 	}
 	return fates
 }
@@ -222,20 +225,20 @@ func sent(w *workload.Work, name func(i int) string) []Fate {
 // gateway are compared as they are.
 func TestOracleKnowsWhoRouted(t *testing.T) {
 	w := workloadtest.Routed(t, 1, 2, 3)
-	bare := CompareRouters(w, sent(w, func(int) string { return "" }))
-	named := CompareRouters(w, sent(w, func(i int) string { return fmt.Sprint("pod-", w.Places[i].Target) }))
+	bare := CompareRouters(w, sent(w, func(int) string { return "" }), &names)
+	named := CompareRouters(w, sent(w, func(i int) string { return fmt.Sprint("pod-", w.Places[i].Target) }), &names)
 	for _, o := range []*route.Oracle{bare, named} {
 		robin := o.Of(route.RoundRobinName)
 		if o.Instances != 3 || o.CapacityTokens == nil || *o.CapacityTokens != 96_000 || robin.HitTokens != o.Actual.HitTokens || o.Actual.HitTokens == 0 || robin.RequestsCV > 1e-9 {
 			t.Errorf("%+v: round-robin %+v, as they went %+v", o, robin, o.Actual)
 		}
 	}
-	behind := CompareRouters(w, sent(w, func(i int) string { return fmt.Sprint("pod-", i%7) }))
+	behind := CompareRouters(w, sent(w, func(i int) string { return fmt.Sprint("pod-", i%7) }), &names)
 	if behind.Instances != 7 || behind.Actual.LargestShare > 0.2 {
 		t.Errorf("%+v: as they went %+v", behind, behind.Actual)
 	}
 	twice := workloadtest.Routed(t, 1, 2, 1)
-	if o := CompareRouters(twice, sent(twice, func(int) string { return "" })); o.Instances != 2 || o.Actual.LargestShare < 0.66 {
+	if o := CompareRouters(twice, sent(twice, func(int) string { return "" }), &names); o.Instances != 2 || o.Actual.LargestShare < 0.66 {
 		t.Errorf("one server of two names: %+v: as they went %+v", o, o.Actual)
 	}
 }
@@ -244,7 +247,7 @@ func TestOracleKnowsWhoRouted(t *testing.T) {
 func TestCachesBehindGateways(t *testing.T) {
 	w := workloadtest.Routed(t, 1, 2)
 	records := sent(w, func(i int) string { return fmt.Sprint(w.Places[i].Target, "-", i%2) })
-	_, instances, capacity := byInstance(w, records, behindGateways(w, records))
+	_, instances, capacity := names.byInstance(w, records, names.behindGateways(w, records))
 	if !slices.Equal(capacity, []int64{16_000, 16_000, 32_000, 32_000}) || len(instances) != w.Requests() {
 		t.Errorf("%v of %d", capacity, len(instances))
 	}
@@ -296,7 +299,7 @@ func TestOvertook(t *testing.T) {
 		var r record.Record
 		r.Clear()
 		r.SentNS, r.DoneNS = sent, done
-		return new(FateOf(&r))
+		return new(names.FateOf(&r))
 	}
 	for _, c := range []struct {
 		turn, before *Fate

@@ -11,8 +11,8 @@ import (
 
 // CompareRouters compares where the requests went with where other routers would have sent them, in the plan's order.
 // It compares by address or, behind gateways, by the instances that answers name. It is nil where there is one of
-// either. Without fates it takes all requests as sent.
-func CompareRouters(w *workload.Work, fates []Fate) *route.Oracle {
+// either. Without fates, and their names, it takes all requests as sent.
+func CompareRouters(w *workload.Work, fates []Fate, of *Names) *route.Oracle {
 	s := w.Servers()
 	q := route.Question{
 		Targets:        s.Targets,
@@ -24,27 +24,27 @@ func CompareRouters(w *workload.Work, fates []Fate) *route.Oracle {
 	if w.Routing.Bound > 0 {
 		q.Bound = w.Routing.Bound
 	}
-	var of []int32
-	if names := behindGateways(w, fates); len(names) > 1 {
-		of, q.Actual, q.CapacityTokens = byInstance(w, fates, names)
+	var sent []int32
+	if names := of.behindGateways(w, fates); len(names) > 1 {
+		sent, q.Actual, q.CapacityTokens = of.byInstance(w, fates, names)
 		each := slices.Repeat([]int{1}, len(names))
 		q.Targets = route.Even(each)
 	} else {
 		for i := range w.Requests() {
 			if fates == nil || fates[i].SentNS != record.None {
-				of = append(of, int32(i))
+				sent = append(sent, int32(i))
 				q.Actual = append(q.Actual, s.Of[w.Places[i]])
 			}
 		}
 	}
 	places, _ := route.Addresses(q.Targets)
-	if len(places) < 2 || len(of) == 0 {
+	if len(places) < 2 || len(sent) == 0 {
 		return nil
 	}
-	q.Prompts = w.Prompts(of)
-	q.Flow = w.Flow(of)
+	q.Prompts = w.Prompts(sent)
+	q.Flow = w.Flow(sent)
 	if w.Trace.Session != nil {
-		for _, i := range of {
+		for _, i := range sent {
 			q.Sessions = append(q.Sessions, w.Trace.Session[i])
 		}
 	}
@@ -52,11 +52,11 @@ func CompareRouters(w *workload.Work, fates []Fate) *route.Oracle {
 }
 
 // behindGateways are the instances that answers name, sorted; nil where each is an address of its own.
-func behindGateways(w *workload.Work, fates []Fate) []string {
+func (n *Names) behindGateways(w *workload.Work, fates []Fate) []string {
 	var pairs route.Pairs
 	names := map[string]bool{}
 	for i := range fates {
-		if name := fates[i].Instance; name != "" {
+		if name := n.list[fates[i].instance]; name != "" {
 			names[name] = true
 			pairs.Add(name, w.Endpoint(i).String())
 		}
@@ -69,11 +69,11 @@ func behindGateways(w *workload.Work, fates []Fate) []string {
 
 // byInstance lists the requests that an instance answered, and that instance as an index of names, which are sorted.
 // capacity is that of each instance's cache, taken from the address at which it answered first.
-func byInstance(w *workload.Work, fates []Fate, names []string) (of, instances []int32, capacity []int64) {
+func (n *Names) byInstance(w *workload.Work, fates []Fate, names []string) (of, instances []int32, capacity []int64) {
 	capacity = make([]int64, len(names))
 	seen := make([]bool, len(names))
 	for i := range fates {
-		k, known := slices.BinarySearch(names, fates[i].Instance)
+		k, known := slices.BinarySearch(names, n.list[fates[i].instance])
 		if !known {
 			continue
 		}

@@ -104,7 +104,7 @@ func Turns(w *workload.Work, fates []Fate, leftOut []int32, held *stats.Distribu
 		waits := graph.Of(i)
 		by := int64(0)
 		_, out := slices.BinarySearch(leftOut, int32(i))
-		if out || len(waits) == 0 || fates[i].Phase != record.Profiled {
+		if out || len(waits) == 0 || !fates[i].Profiled {
 			continue
 		}
 		for _, wait := range waits {

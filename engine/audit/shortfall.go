@@ -56,7 +56,7 @@ func Shortfall(w *workload.Work, fates []Fate, counted []int64) *metrics.Shortfa
 			}
 		}
 		for j, i := range requests {
-			if fates[i].Phase != record.Profiled {
+			if !fates[i].Profiled {
 				continue // it fills caches, and is not measured
 			}
 			target := w.Places[i].Target
@@ -180,10 +180,10 @@ const (
 // heldThere is held by the instances that answers name, each on its own. Where they name none, or one, that is what one
 // cache holds, which is given if it is known.
 func (a *audit) heldThere(requests []int32, together []int64, size workload.PrefixCache) []int64 {
-	places := map[string][]int{} // in requests
+	places := map[int32][]int{} // in requests
 	for j, i := range requests {
-		name := a.fates[i].Instance
-		places[name] = append(places[name], j)
+		at := a.fates[i].instance
+		places[at] = append(places[at], j)
 	}
 	if len(places) < 2 && together != nil {
 		return together

@@ -110,7 +110,7 @@ const concludingGC = 25
 // conclude writes what a finished run leaves behind.
 func (r *runner) conclude(found engine.Result) (*metrics.Summary, error) {
 	r.load.Free() // the bytes of requests
-	fates := r.run.Fates()
+	fates, names := r.run.Fates()
 	if r.aborted != "" && found.Run.Partial { // whoever stops a lost run only ends its grace period
 		found.Run.Partial = false
 		found.Run.Cut = true
@@ -147,7 +147,7 @@ func (r *runner) conclude(found engine.Result) (*metrics.Summary, error) {
 	if r.load.Shard == nil { // else the caches and routers had more to do than this
 		info.PrefixCache.Shortfall = audit.Shortfall(work, fates, r.collector.CountedHits(info.Servers))
 		if r.load.Spare == 0 { // else instances come and go
-			info.Routing = audit.CompareRouters(work, fates)
+			info.Routing = audit.CompareRouters(work, fates, names)
 		}
 	}
 	r.run.Forget()

@@ -62,7 +62,7 @@ func (p *Prepared) takePart(backend api.Backend) error {
 			p.o.SessionsText(), p.o.Sessions.History, p.o.Route),
 	}
 	if part.Leads() && !p.o.routesLate() {
-		p.Shard.Routing = audit.CompareRouters(p.Work, nil)
+		p.Shard.Routing = audit.CompareRouters(p.Work, nil, nil)
 	}
 	p.Ideal, p.Next = p.KeepPart(part, of, p.RunID, p.Ideal, backend)
 	p.Shard.Requests = int64(p.Requests())
