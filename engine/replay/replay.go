@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/record"
@@ -143,6 +144,7 @@ func (r *Running) NowNS() int64 { return r.run.Clock().Now() }
 
 // WritePage writes the page of the run, whose summary is s, once it has ended. It may be called once.
 func (r *Running) WritePage(w io.Writer, s *metrics.Summary) error {
+	defer debug.SetGCPercent(debug.SetGCPercent(concludingGC))
 	return r.pictures.HTML(w, r.Dir, s, r.collector.Timeline())
 }
 

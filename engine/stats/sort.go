@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math/bits"
 	"slices"
+	"sync"
 )
 
 const (
@@ -11,6 +12,9 @@ const (
 	fewToSort = 500
 	digitBits = 11 // counts of as many digits fit the first cache of a processor
 )
+
+// room is what the latest sorts have used: latencies are sorted one after the other.
+var room sync.Pool
 
 // Sort sorts values as SortBy does.
 func Sort(values []int64) {
@@ -31,7 +35,9 @@ func SortBy[T any](values []T, key func(*T) int64) {
 		most = max(most, key(&values[i]))
 	}
 	from := values
-	to := make([]T, len(values))
+	used, _ := room.Get().([]T)
+	to := slices.Grow(used[:0], len(values))[:len(values)]
+	defer room.Put(to)
 	width := bits.Len64(uint64(most) - uint64(least))
 	for shift := 0; shift < width; shift += digitBits {
 		var next [1 << digitBits]int
