@@ -10,25 +10,25 @@ import (
 // workers run what may block, away from the senders: dialling, completions of partial writes, re-sends. The pool has
 // no limit, so that a caller never waits; the number of requests in flight bounds it.
 type workers struct {
-	pool *ants.Pool
-	busy sync.WaitGroup
+	goroutines *ants.Pool
+	running    sync.WaitGroup
 }
 
 func newWorkers() *workers {
 	// Without a handler the pool would log a panic and continue, and the run would wait for the panic's request
 	// forever.
-	pool, err := ants.NewPool(math.MaxInt32, ants.WithPanicHandler(func(p any) { panic(p) }))
+	goroutines, err := ants.NewPool(math.MaxInt32, ants.WithPanicHandler(func(p any) { panic(p) }))
 	if err != nil {
 		panic("BUG: " + err.Error())
 	}
-	return &workers{pool: pool}
+	return &workers{goroutines: goroutines}
 }
 
 // do runs f soon, on another goroutine.
 func (w *workers) do(f func()) {
-	w.busy.Add(1)
-	if err := w.pool.Submit(func() {
-		defer w.busy.Done()
+	w.running.Add(1)
+	if err := w.goroutines.Submit(func() {
+		defer w.running.Done()
 		f()
 	}); err != nil {
 		panic("BUG: " + err.Error())
@@ -37,6 +37,6 @@ func (w *workers) do(f func()) {
 
 // wait returns when all work has ended, and frees the pool.
 func (w *workers) wait() {
-	w.busy.Wait()
-	w.pool.Release()
+	w.running.Wait()
+	w.goroutines.Release()
 }
