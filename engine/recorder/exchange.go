@@ -2,8 +2,11 @@ package recorder
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"io"
+	"net/http"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -221,6 +224,12 @@ func findAPI(path string) string {
 	return ""
 }
 
+// compressed reports whether a body is said to be.
+func compressed(h http.Header) bool {
+	how := h.Get("Content-Encoding")
+	return how != "" && !strings.EqualFold(how, "identity")
+}
+
 // backends are those that read answers.
 func backends() map[string]api.Backend {
 	all := map[string]api.Backend{}
@@ -245,20 +254,25 @@ type logged struct {
 }
 
 // logTo writes the exchange as a line of a log. unix is the instant of the clock's zero in ns since 1970. Instants are
-// exact to 1 µs.
-func (x *exchange) logTo(log *json.Encoder, backends map[string]api.Backend, unix int64) error {
-	var first, last int64
+// exact to 1 µs. It says why the exchange is lost; "" = it is not.
+func (x *exchange) logTo(log *json.Encoder, backends map[string]api.Backend, unix int64) (lost string) {
+	var s stream
 	line := logged{Request: x.request, names: x.named}
 	text := bytes.TrimSpace(x.answer)
 	switch {
 	case x.status == 0:
 		line.Response = map[string]any{"usage": map[string]int{"completion_tokens": x.most()}}
 	case len(text) > 0 && (text[0] == '{' || text[0] == '['):
-		line.Response = json.RawMessage(text)
-		last = x.reads[len(x.reads)-1].atNS
+		if json.Valid(text) {
+			line.Response = json.RawMessage(text)
+			s.lastNS = x.reads[len(x.reads)-1].atNS
+		}
 	default:
-		line.Response = string(text)
-		first, last = x.tokens(backends)
+		s = x.stream(backends)
+		if s.lastNS > 0 && !s.ended {
+			return lostAborted
+		}
+		line.Response = s.events
 	}
 	stamp := func(atNS int64) int64 {
 		if atNS == 0 {
@@ -266,8 +280,11 @@ func (x *exchange) logTo(log *json.Encoder, backends map[string]api.Backend, uni
 		}
 		return (unix + atNS) / 1000 * 1000
 	}
-	line.Came, line.First, line.Ended = stamp(x.beganNS), stamp(first), stamp(last)
-	return log.Encode(line)
+	line.Came, line.First, line.Ended = stamp(x.beganNS), stamp(s.firstNS), stamp(s.lastNS)
+	if log.Encode(line) != nil {
+		return lostMalformed
+	}
+	return ""
 }
 
 // most is how many tokens the request asks for at most, 1 if it does not say. A copy of a request tells no more of its
@@ -295,30 +312,62 @@ func (x *exchange) goesOn() bool {
 	return false
 }
 
-// tokens is when the first and the last token of a streamed answer came; 0 = unknown.
-func (x *exchange) tokens(backends map[string]api.Backend) (firstNS, lastNS int64) {
+// stream is what a streamed answer tells.
+type stream struct {
+	events  []json.RawMessage // their data
+	firstNS int64             // when the first token of the first choice came; 0 = unknown
+	lastNS  int64             // when the last one did
+	ended   bool              // the answer marks its end, or its API has no mark
+}
+
+// stream reads a streamed answer up to the mark of its end.
+func (x *exchange) stream(backends map[string]api.Backend) (s stream) {
 	backend := backends[x.api]
 	if x.api == "tgi" && api.Field(x.request, []string{"inputs"}) == nil { // SGLang has the path, too
 		backend = backends["sglang"]
 	}
+	s.ended = !backend.Traits().Marks
 	var events sse.Scanner
 	var d api.Delta
-	for at := 0; at < len(x.answer); {
-		data, n, ok, err := events.Next(x.answer[at:])
+	var textNS int64            // when the first text came
+	var chunks, empty, told int // with tokens; of them those before any text; tokens as the server counts
+	for at := 0; !d.Done; {
+		data, n, ok, _ := events.Next(x.answer[at:])
 		at += n
-		if err != nil {
+		if !ok {
+			data, ok = events.Finish()
+		}
+		if !ok {
 			break
 		}
-		if !ok || backend.ParseEvent(data, &d) != nil || !d.Token {
+		_ = backend.ParseEvent(data, &d) // what it cannot read is no token
+		s.ended = s.ended || d.Done || d.Finish != ""
+		if json.Valid(data) {
+			s.events = append(s.events, slices.Clone(data))
+		}
+		if d.IsError || events.Failed() {
+			s.ended = true
+			s.events = append(s.events, json.RawMessage(`{"error":true}`))
+		}
+		told = max(d.CompletionTokens, told+max(0, d.MoreTokens))
+		if !d.Token || d.Choices > 0 && d.Choices&1 == 0 {
 			continue
 		}
 		i := sort.Search(len(x.reads), func(i int) bool { return x.reads[i].end >= at })
-		lastNS = x.reads[min(i, len(x.reads)-1)].atNS
-		if firstNS == 0 {
-			firstNS = lastNS
+		s.lastNS = x.reads[min(i, len(x.reads)-1)].atNS
+		s.firstNS = cmp.Or(s.firstNS, s.lastNS)
+		chunks++
+		if d.Text {
+			textNS = cmp.Or(textNS, s.lastNS)
+		}
+		if textNS == 0 {
+			empty++
 		}
 	}
-	return firstNS, lastNS
+	if empty > 0 && told > 0 && told <= chunks-empty { // the server counts no tokens for what it began with
+		s.firstNS = textNS
+	}
+	return s
 }
 
 // sessionHeaders name the session of a request, the first that is there.

@@ -191,7 +191,8 @@ func (c *call) send(req *http.Request) (*http.Response, error) {
 		if awaited() && c.body.over == io.EOF && !resp.Close && l.in.Buffered() == 0 {
 			u.links.keep(l)
 		} else {
-			_ = l.Close() // the answer was cut, or is the last
+			c.flush()     // the head goes before the answer is cut
+			_ = l.Close() // or this was the last answer
 		}
 	}
 	resp.Body = &c.body
@@ -241,7 +242,7 @@ func (c *call) answered(resp *http.Response) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.status = resp.StatusCode
-	if h.Get("Content-Encoding") != "" {
+	if compressed(h) {
 		x.lose(lostEncoded)
 	}
 	c.body.take = func(p []byte) { x.answered(p, c.proxy.r.now()) }

@@ -336,7 +336,7 @@ func (r *Recorder) begin(req *http.Request) *exchange {
 		}
 		x.named.Owner[k.Field] = value
 	}
-	if req.Header.Get("Content-Encoding") != "" {
+	if compressed(req.Header) {
 		x.lost = lostEncoded
 	}
 	body.take = x.asked
@@ -434,8 +434,8 @@ func (r *Recorder) take(batch []*exchange) {
 	}()
 	unix := r.began.UnixMicro() * 1000
 	for _, x := range batch {
-		if x.logTo(lines, r.backends, unix) != nil {
-			r.lose(lostMalformed, 1)
+		if why := x.logTo(lines, r.backends, unix); why != "" {
+			r.lose(why, 1)
 			continue
 		}
 		logged = append(logged, x)

@@ -50,8 +50,9 @@ func eventsOf(value []byte) (all [][]byte) {
 	case len(value) == 0:
 	case value[0] == '"':
 		text := bytes.TrimSpace(rows.TextOf(value))
+		comment := bytes.HasPrefix(text, []byte(":")) && bytes.Contains(text, []byte("\ndata:"))
 		for _, begin := range []string{"{", "data:", "event:"} {
-			if bytes.HasPrefix(text, []byte(begin)) {
+			if comment || bytes.HasPrefix(text, []byte(begin)) {
 				return eventsOf(text)
 			}
 		}
@@ -207,7 +208,7 @@ func (a *answer) settle(r *row) {
 	if a.cached.known {
 		r.CachedTokens = a.cached.tokens
 	}
-	if a.output.known && a.choices < 2 {
+	if a.output.known && a.choices < 2 && (a.output.tokens > 0 || len(a.text) == 0) {
 		r.OutputTokens = a.output.tokens
 		r.Seen |= rows.SetOf(rows.OutputField)
 	}
