@@ -9,7 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/fastreplay/fastreplay/bench/expect"
@@ -82,6 +84,37 @@ func TestRecorderKilled(t *testing.T) {
 	}
 	again := run(t, "--trace", rec.file, "--url", m.url, "--limit", "20", "--concurrency", "4")
 	again.only(t, "ok")
+}
+
+// TestRecorderInterrupted: a recorder that is ended amid streams takes no new requests, brings the streams to their ends
+// and records them.
+func TestRecorderInterrupted(t *testing.T) {
+	t.Parallel()
+	rec := startRecorder(t, startMock(t, "--itl", "50ms").url)
+	const streams = 5
+	const asked = `{"model":"m","stream":true,"max_tokens":20,"messages":[{"role":"user","content":"Hello"}]}`
+	var all []*bufio.Reader
+	for range streams {
+		resp := must.Have(http.Post(rec.url+"/v1/chat/completions", "application/json", strings.NewReader(asked)))(t)
+		defer resp.Body.Close()
+		in := bufio.NewReader(resp.Body)
+		must.Have(in.ReadString('\n'))(t)
+		all = append(all, in)
+	}
+	rec.signal(t, syscall.SIGTERM)
+	until(t, "it takes no more", func() bool {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(rec.url, "http://"))
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err != nil
+	})
+	for _, in := range all {
+		expect.Contains(t, string(must.Have(io.ReadAll(in))(t)), "data: [DONE]")
+	}
+	must.Equal(t, rec.wait(t), 0, "exit code:\n%s", rec.stderr.String())
+	day := must.Have(trace.Open(rec.file, trace.Options{Strict: true}))(t)
+	expect.List(t, day.OutputTokens, slices.Repeat([]int32{20}, streams), "lengths of answers")
 }
 
 // TestRecorderTellsWhatIsMissing: a script learns from the exit code that rows found no room, and not that others failed.

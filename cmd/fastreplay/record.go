@@ -35,7 +35,7 @@ times, sessions. A reverse proxy passes requests on to servers and their answers
 made and written away from it: what finds no room is dropped and counted, and traffic never waits.
 
 It speaks all APIs that a replay speaks; other requests only pass. It prints a line "listening on URL" when it is
-ready, and ends with an interrupt, when the answers that still come have ended.`,
+ready. An interrupt ends it, once the answers that still come have ended, or after a minute.`,
 		Example: `  fastreplay record --upstream http://vllm:8001 --output day.jsonl.zst \
     --tokenizer tokenizer.json
   fastreplay record --listen :8000 --mirror --output day.jsonl.zst \

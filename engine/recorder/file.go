@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -35,8 +36,9 @@ type file struct {
 	sinceNS int64         // when it was created, on the recorder's clock
 }
 
-// create makes the file of a path, or the first of path-2, path-3 and so on that is not there yet.
-func create(path string, nowNS int64) (*file, error) {
+// create makes the file of a path, or the first of path-2, path-3 and so on that is not there yet. It is locked: two
+// recorders would tell the instants of one series by two clocks. Mine is the caller's own file; "" = none.
+func create(path, mine string, nowNS int64) (*file, error) {
 	dir, name := filepath.Split(path)
 	stem, ends, _ := strings.Cut(name, ".")
 	if ends != "" {
@@ -45,18 +47,32 @@ func create(path string, nowNS int64) (*file, error) {
 	for n := 2; ; n++ {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 		if errors.Is(err, os.ErrExist) {
+			if path != mine && locked(path) {
+				return nil, fmt.Errorf("another recorder writes %s; give this one another name", path)
+			}
 			path = fmt.Sprintf("%s%s-%d%s", dir, stem, n, ends)
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
+		_ = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) // some file systems have no locks
 		made := &file{f: f, sinceNS: nowNS}
 		if strings.HasSuffix(path, ".zst") {
 			made.packer, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
 		}
 		return made, err
 	}
+}
+
+// locked reports whether a recorder is at a file.
+func locked(path string) bool {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close() // nothing was written
+	return errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
 }
 
 // setHead writes the head, a line of JSON, to its place.

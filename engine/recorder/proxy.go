@@ -68,7 +68,7 @@ func (p *proxy) Put(b []byte) { p.buffers.Put((*[copyBytes]byte)(b)) }
 func (p *proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	p.r.inFlight.Add(1)
 	defer p.r.inFlight.Add(-1)
-	c := call{proxy: p, ResponseWriter: w, x: p.r.begin(req)}
+	c := call{proxy: p, ResponseWriter: w, x: p.r.begin(req), behind: req.Trailer}
 	if c.x == nil {
 		p.r.passed.Add(1)
 	} else {
@@ -117,7 +117,8 @@ type call struct {
 	to    *upstream // nil = none yet
 	// reached: there was a connection, so that a server may have got something of the request
 	reached bool
-	body    tap // of the answer
+	behind  http.Header // what comes behind the request's body, once that was read
+	body    tap         // of the answer
 }
 
 // Write implements io.Writer.
@@ -154,6 +155,7 @@ func (c *call) RoundTrip(req *http.Request) (resp *http.Response, err error) {
 		}
 		out.URL = below(c.to.url, req.URL)
 		out.Host = ""
+		out.Trailer = c.behind
 		resp, err = c.send(&out)
 		if err == nil || c.reached || req.Context().Err() != nil {
 			break

@@ -33,6 +33,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/keyed"
 	"github.com/fastreplay/fastreplay/engine/probe"
 	"github.com/fastreplay/fastreplay/engine/wire"
+	"github.com/fastreplay/fastreplay/sched"
 )
 
 const (
@@ -70,12 +71,15 @@ type Options struct {
 
 	broken   func(disk) disk // in tests: a disk that fails; nil = none
 	patience time.Duration   // in tests: in place of endPatience
+	clock    sched.PairClock // in tests: in place of the machine's
 }
 
 // Recorder is a running proxy.
 type Recorder struct {
 	o        Options
-	began    time.Time
+	clock    sched.PairClock // its zero is when the recorder began
+	wall     *sched.Wall
+	beganNS  int64 // when that was, ns since 1970
 	server   *http.Server
 	listener net.Listener
 	metrics  *http.Server // nil = none
@@ -109,7 +113,7 @@ type Recorder struct {
 func Start(o Options) (r *Recorder, err error) {
 	r = &Recorder{
 		o:       o,
-		began:   time.Now(),
+		clock:   o.clock,
 		budget:  budget{most: o.MemoryBytes},
 		waiting: make(chan *exchange, maxWaiting),
 		ended:   make(chan struct{}),
@@ -117,6 +121,12 @@ func Start(o Options) (r *Recorder, err error) {
 		fresh:   map[string]int{},
 		closed:  map[string]int{},
 	}
+	if r.clock == nil {
+		r.clock = sched.NewMonotonic()
+	}
+	r.wall = sched.NewWall(r.clock)
+	nowNS, wallNS := r.clock.Pair()
+	r.beganNS = wallNS - nowNS
 	r.backends = backends()
 	p := &proxy{r: r, silent: log.New(io.Discard, "", 0)}
 	if err := p.open(o); err != nil {
@@ -262,7 +272,7 @@ func (r *Recorder) awaitCut() {
 }
 
 // now is the recorder's clock, in ns since its start. It is at least 1, and never set.
-func (r *Recorder) now() int64 { return max(1, int64(time.Since(r.began))) }
+func (r *Recorder) now() int64 { return max(1, r.clock.Now()) }
 
 // connKey is that of a request's connection in its context.
 type connKey struct{}
@@ -288,24 +298,17 @@ func keepStamps(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, &s)
 }
 
-// stampPatience is how long a request may wait after it came: more is a step of the clock by which the kernel stamps.
-const stampPatience = time.Minute
-
-// arrival is when a request came, on the recorder's clock: now, if the kernel did not stamp it. Requests of HTTP/2 come
-// beside each other.
+// arrival is when a request came, on the recorder's clock: now, if the kernel did not stamp it, or the wall clock by
+// which it stamps was just set. Requests of HTTP/2 come beside each other.
 func (r *Recorder) arrival(req *http.Request) int64 {
-	now := time.Now()
-	at := now.Sub(r.began)
 	c, stamped := req.Context().Value(connKey{}).(*stampedConn)
 	if stamped && req.ProtoMajor < 2 && !c.fresh.Swap(false) {
 		if first := c.FirstNS(); first > 0 {
-			waited := time.Duration(now.UnixNano() - first)
-			if waited > 0 && waited < min(stampPatience, at) {
-				at -= waited
-			}
+			at, _, _ := r.wall.At(first)
+			return max(1, at)
 		}
 	}
-	return max(1, int64(at))
+	return r.now()
 }
 
 // begin takes a request that is to be recorded; nil for others.
@@ -432,7 +435,7 @@ func (r *Recorder) take(batch []*exchange) {
 			x.release()
 		}
 	}()
-	unix := r.began.UnixMicro() * 1000
+	unix := r.beganNS / 1000 * 1000
 	for _, x := range batch {
 		if why := x.logTo(lines, r.backends, unix); why != "" {
 			r.lose(why, 1)
@@ -499,6 +502,9 @@ func (r *Recorder) save() {
 	r.oldestNS.Store(0)
 	f := r.file
 	old := r.o.RotateAfter > 0 && r.now()-f.sinceNS >= int64(r.o.RotateAfter)
+	if old && f.rows == 0 {
+		f.sinceNS = r.now() // a file has the rows of one such time
+	}
 	if f.rows > 0 && (old || f.rows >= r.o.RotateBytes) {
 		r.fail(r.newFile())
 		if r.file != f {
@@ -520,14 +526,17 @@ func (r *Recorder) saveHead() {
 		r.lost[why] += n
 	}
 	r.mu.Unlock()
-	ofDay := time.Now().Round(0).Sub(r.began.Round(0)) // by the clock of day, which may be set
-	h.ClockMovedMS = float64((ofDay - time.Since(r.began)).Round(time.Millisecond) / time.Millisecond)
+	h.ClockMovedMS += float64(r.wall.Sample() / int64(time.Millisecond)) // less is the noise of two readings
 	r.fail(r.file.setHead(h.Line()))
 }
 
 // newFile begins a file. If it cannot, the one before goes on.
 func (r *Recorder) newFile() error {
-	f, err := create(r.o.Output, r.now())
+	mine := ""
+	if r.file != nil {
+		mine = r.file.f.Name()
+	}
+	f, err := create(r.o.Output, mine, r.now())
 	if err != nil {
 		return err
 	}

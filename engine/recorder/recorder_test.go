@@ -6,9 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -216,7 +214,7 @@ func TestStream(t *testing.T) {
 	for range 4 {
 		must.Have(lines.ReadString('\n'))(t)
 		must.Have(lines.ReadString('\n'))(t)
-		at = append(at, time.Since(r.began))
+		at = append(at, time.Duration(r.now()))
 		time.Sleep(3 * time.Millisecond) // so that instants differ
 		gate <- struct{}{}
 	}
@@ -677,15 +675,7 @@ func TestLinks(t *testing.T) {
 func TestArrival(t *testing.T) {
 	server := httptest.NewTLSServer(nil)
 	defer server.Close()
-	dir := t.TempDir()
-	pair := server.TLS.Certificates[0]
-	write := func(name, kind string, der []byte) string {
-		path := filepath.Join(dir, name)
-		must.Do(t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
-		return path
-	}
-	cert := write("cert", "CERTIFICATE", pair.Certificate[0])
-	key := write("key", "PRIVATE KEY", must.Have(x509.MarshalPKCS8PrivateKey(pair.PrivateKey))(t))
+	cert, key := pemOf(t, server)
 	for _, version := range []uint16{0, tls.VersionTLS12, tls.VersionTLS13} {
 		r := begin(t, http.HandlerFunc(answering), func(o *Options) {
 			if version > 0 {
@@ -707,10 +697,10 @@ func TestArrival(t *testing.T) {
 			in := bufio.NewReader(conn)
 			for range 6 {
 				time.Sleep(2 * time.Millisecond)
-				sent = append(sent, time.Since(r.began))
+				sent = append(sent, time.Duration(r.now()))
 				must.Have(io.WriteString(conn, head[:9]))(t)
 				time.Sleep(2 * time.Millisecond)
-				came = append(came, time.Since(r.began))
+				came = append(came, time.Duration(r.now()))
 				must.Have(io.WriteString(conn, head[9:]+body))(t)
 				resp := must.Have(http.ReadResponse(in, nil))(t)
 				must.Have(io.ReadAll(resp.Body))(t)
@@ -719,10 +709,8 @@ func TestArrival(t *testing.T) {
 		}
 		must.Equal(t, r.stop().Len(), len(sent), "rows")
 		stamped := 0
-		for i, line := range strings.Split(unpacked(t, r.o.Output), "\n")[1 : len(sent)+1] {
-			var row struct{ Timestamp float64 }
-			must.Do(t, json.Unmarshal([]byte(line), &row))
-			at := time.Duration(row.Timestamp * 1e6)
+		for i, stamp := range stampsOf(t, r.o.Output) {
+			at := time.Duration(stamp)
 			const ulp = 100 * time.Microsecond // of two clocks
 			if at < sent[i]-ulp {
 				t.Errorf("TLS %x: request %d came at %v, and was sent at %v", version, i, at, sent[i])
