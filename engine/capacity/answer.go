@@ -120,6 +120,9 @@ func (s *Search) ended() string {
 	case held != 0 && s.logLoad(held) >= most-1e-9 && (len(s.posteriors) == 0 || s.confirmed(most)),
 		held != 0 && s.beyond(most):
 		return fmt.Sprintf("The objectives hold at %.4g, and nothing harder was to be tried.", held)
+	case s.posteriors.until(least) > 1-tail && s.noneSucceeded():
+		return fmt.Sprintf("No request succeeded at %.4g, so the load need not be why: see what the servers answer.",
+			s.load(least))
 	case s.posteriors.until(least) > 1-tail:
 		return fmt.Sprintf("The objectives break even at %.4g.", s.load(least))
 	case budget > 0 && len(s.outcomes) > 0 && s.leftS() < s.nextS()+s.besidesS()+s.reserveS():
@@ -129,6 +132,12 @@ func (s *Search) ended() string {
 		return fmt.Sprintf("After %d probes the interval is still wider than wanted.", mostProbes)
 	}
 	return ""
+}
+
+// noneSucceeded tells whether the easiest load that broke had no answer at all, as of a server that is not ready.
+func (s *Search) noneSucceeded() bool {
+	broke := s.nearest(Breaks)
+	return broke != nil && broke.Numbers[ErrorRate] == 1 && !s.config.Falling
 }
 
 // furthers is what would narrow the interval after the budget is spent.
@@ -353,6 +362,9 @@ func (s *Search) bounded() (a Answer, easy, hard *float64) {
 		broke := s.nearest(Breaks)
 		if a.Load == 0 && broke != nil && !s.config.Falling {
 			hard = &broke.Load
+		}
+		if a.Load == 0 && s.noneSucceeded() {
+			hard = nil
 		}
 		return a, easy, hard
 	}

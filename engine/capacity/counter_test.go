@@ -196,6 +196,12 @@ func TestNumbers(t *testing.T) {
 		t.Errorf("%v: %v", err, none.Numbers)
 	}
 	expect.Near(t, numbers["ttft.p95"], 500, 1, "TTFT p95 ms")
+	for range 21 { // beside 20 late ones
+		add(urls[0], made(150, -1, 1, record.HTTPError))
+	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "requests.jsonl"), lines, 0o600))
+	must.Do(t, o.Measure(dir, urls, objectives[:1], Span{100 * ms, 100 * ms, ms}))
+	expect.Equal(t, o.Limiter, "failures on instance 1")
 }
 
 // TestPage: the page has the answer, a graph of each objective, the interval and every probe.
@@ -215,4 +221,10 @@ func TestPage(t *testing.T) {
 		expect.Contains(t, out.String(), want, "the page lacks")
 	}
 	expect.Lacks(t, out.String(), "<day>", "a title is read as HTML")
+	p.Objectives = objectives[:1] // failures are beyond it, too
+	head, _ := p.Table()
+	expect.Equal(t, slices.Contains(head, "failed"), false)
+	p.Outcomes[1].Numbers[ErrorRate] = 0.1
+	head, rows := p.Table()
+	expect.Equal(t, rows[1][slices.Index(head, "failed")], "10 %")
 }

@@ -23,6 +23,9 @@ const (
 	ErrorRate   = "error_rate"    // share of the requests
 )
 
+// failures are what limits a load if most requests beyond an objective failed.
+const failures = "failures"
+
 // Quantity is the name of the number that the objective bounds, such as ttft.p95.
 func (o *Objective) Quantity() string {
 	_, _, text := rows.CutOwner(o.Text)
@@ -41,7 +44,7 @@ func (o *Objective) owner() string {
 
 // Label is what the objective is about, such as TTFT.
 func (o *Objective) Label() string {
-	label := "failures"
+	label := failures
 	if of := metrics.FindLatency(o.Metric); of >= 0 {
 		label = metrics.Latencies()[of].Label
 	} else if o.Metric == goodput {
@@ -54,12 +57,13 @@ func (o *Objective) Label() string {
 type part struct {
 	requests []int64   // by objective: that it is about
 	beyond   [][]int64 // by objective: planned instants of requests beyond the limit, ns
+	failed   []int64   // by objective: those of them that failed
 }
 
 // Measure reads the records of a probe that are in the window, and sets the numbers of its outcome. urls are its
 // targets, as its records have them. If an objective is broken, Limiter says where that began. It names the objective
-// that is the furthest from its share. It also names the first instance with more requests beyond the limit than its
-// share of the whole window allows.
+// that is the furthest from its share, or failures, if these are most of what is beyond it. It also names the first
+// instance with more requests beyond the limit than its share of the whole window allows.
 func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w Span) error {
 	c := collect.NewCollector(urls)
 	var n, good int64
@@ -78,7 +82,11 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 		target := slices.Index(urls, r.Target)
 		name := cmp.Or(r.Instance, fmt.Sprint("instance ", target+1))
 		if parts[name] == nil {
-			parts[name] = &part{make([]int64, len(objectives)), make([][]int64, len(objectives))}
+			parts[name] = &part{
+				requests: make([]int64, len(objectives)),
+				beyond:   make([][]int64, len(objectives)),
+				failed:   make([]int64, len(objectives)),
+			}
 		}
 		p := parts[name]
 		within := !cut
@@ -94,6 +102,9 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 			}
 			if objectives[i].Beyond(r) {
 				p.beyond[i] = append(p.beyond[i], r.PlannedNS)
+				if !cut && r.Outcome != record.OK {
+					p.failed[i]++
+				}
 				within = false
 			}
 		}
@@ -127,9 +138,10 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 	}
 	most := 1.0
 	for i, o := range objectives {
-		var beyond, about int64
+		var beyond, failed, about int64
 		for _, p := range parts {
 			beyond += int64(len(p.beyond[i]))
+			failed += p.failed[i]
 			about += p.requests[i]
 		}
 		share := float64(beyond) / float64(max(1, about))
@@ -139,7 +151,11 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 		over := share / o.Allowed
 		if over > most {
 			most = over
-			out.Limiter = o.Label() + first(parts, i, o.Allowed)
+			what := o.Label()
+			if 2*failed > beyond {
+				what = o.owner() + failures
+			}
+			out.Limiter = what + first(parts, i, o.Allowed)
 		}
 	}
 	out.Owners = owners(s.Owners)

@@ -255,6 +255,10 @@ func (p *Page) Table() (head []string, rows [][]string) {
 			return number(name, format.Milliseconds)(o)
 		})
 	}
+	failed := func(o Outcome) bool { return o.Numbers[ErrorRate] > 0 }
+	if name := heads[ErrorRate]; !slices.Contains(head, name) && slices.ContainsFunc(p.Outcomes, failed) {
+		add(name, number(ErrorRate, format.Percent))
+	}
 	if !p.Sweep {
 		add("hits", number(PrefixHits, format.Percent))
 		add("took", func(o *Outcome) string {

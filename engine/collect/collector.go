@@ -208,10 +208,11 @@ func (c *Collector) pick(target int) (g *gapShard) {
 	return g
 }
 
-// Probed is what the servers did not report before the run. The notes name it.
+// Probed is what became known of the servers before the run. The notes name it.
 type Probed struct {
 	Unknown            []metrics.Unknown // what is unknown, whatever the run brings
 	NoteUnlessReported string            // a note that holds only if the hits are unknown after the run, too; "" = none
+	Asked              []string          // the models that requests ask for; nil = unknown
 	// whether a target's servers report that they cache nothing; nil = no server was asked
 	CacheOff func(target int) bool
 }

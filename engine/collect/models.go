@@ -63,3 +63,20 @@ func (m *answerModels) several(urls []string) (all []metrics.AnswerModel) {
 	})
 	return all
 }
+
+// others counts the requests whose answers name a model that is none of those asked for; nil is unknown. named is the
+// one that most of them name.
+func (m *answerModels) others(asked []string) (requests int64, named string) {
+	by := map[string]int64{}
+	for of, n := range m.requests {
+		if asked == nil || slices.Contains(asked, of.named) {
+			continue
+		}
+		requests += n
+		by[of.named] += n
+		if named == "" || by[of.named] > by[named] || by[of.named] == by[named] && of.named < named {
+			named = of.named
+		}
+	}
+	return requests, named
+}

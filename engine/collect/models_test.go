@@ -3,6 +3,7 @@ package collect
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/fastreplay/fastreplay/bench/expect"
@@ -66,4 +67,34 @@ func TestManyAdapters(t *testing.T) {
 		{Target: "http://d", Asked: "lora-99", Named: "another", Requests: 1},
 	}
 	expect.Equal(t, slices.Equal(got, want), true, "%+v", got)
+}
+
+// TestOtherModel: an answer of a model that nobody asked for is noted, and none where it is unknown who was asked for.
+func TestOtherModel(t *testing.T) {
+	for _, c := range []struct {
+		asked []string
+		named [2]string // by target
+		want  string
+	}{
+		{nil, [2]string{"other", "other"}, ""},
+		{[]string{"small", "large"}, [2]string{"small", "large"}, ""},
+		{[]string{"large"}, [2]string{"large", ""}, ""},
+		{[]string{"large"}, [2]string{"small", "small"}, `20 answers named a model that no request asked for, such as "small"`},
+		{[]string{"large"}, [2]string{"large", "small"}, `10 answers named a model that no request asked for, such as "small"`},
+	} {
+		r := NewCollector([]string{"http://a", "http://b"})
+		for i := range 20 {
+			answer := answered()
+			answer.AnswerModel = c.named[i%2]
+			r.Add(answer, i%2)
+		}
+		s := r.Summary(metrics.Summary{}, Probed{Asked: c.asked})
+		found := ""
+		for i, code := range s.NoteCodes {
+			if code == "other_model" {
+				found, _, _ = strings.Cut(s.Notes[i], ":")
+			}
+		}
+		expect.Equal(t, found, c.want, "%+v", c)
+	}
 }

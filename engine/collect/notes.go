@@ -80,6 +80,10 @@ func (c *Collector) notes(s *metrics.Summary, all *targetStats, targets []target
 				"cache of answers does that, or a proxy that buffers streams, and TTFT and TPOT are then theirs",
 			format.Milliseconds(tpot.P50))
 	}
+	other, named := c.models.others(probed.Asked)
+	add(other > 0, "other_model",
+		"%s named a model that no request asked for, such as %q: it is another name, or another model",
+		format.Many(other, "answer"), named)
 	add(s.Tokens.SeveralChoices > 0,
 		"several_choices",
 		"%s had several choices: TPOT is per choice, tokens and lengths are those of all choices together",

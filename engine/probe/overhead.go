@@ -55,7 +55,7 @@ func (b *Prober) overheadOf(ctx context.Context, at server, source prompt.Source
 			tokens = added
 		}
 		if added != tokens || added < 0 {
-			return 0, b.countError(at.URL, p, usage.PromptTokens, tokens)
+			return 0, b.countError(at.URL, source, p, usage.PromptTokens, tokens)
 		}
 	}
 	return tokens, nil
@@ -92,13 +92,19 @@ func (b *Prober) probes(source prompt.Source) []probe {
 
 // countError is why the server's count cannot be relied on. If the server counts the same prompt twice with different
 // results, the template is at fault, else the words.
-func (b *Prober) countError(url string, p probe, counted, overhead int) error {
+func (b *Prober) countError(url string, source prompt.Source, p probe, counted, overhead int) error {
 	first := probeTokens[0]
 	if p.tokens == first && counted != p.tokens+overhead {
 		return fmt.Errorf(
 			"%w: the chat template of %s is not constant: it counts the same prompt of %d tokens as %d and as %d; "+
 				"fix the template, or replay with --api completions",
 			ErrProbe, url, first, first+overhead, counted)
+	}
+	if _, words := source.(*prompt.Text); !words {
+		return fmt.Errorf(
+			"%w: %s counts %d tokens in a prompt of %d token ids, so its count proves nothing; use --no-probe to "+
+				"replay without proof",
+			ErrProbe, url, counted, p.tokens)
 	}
 	why := "the built-in list as one token; give the model's own tokenizer with --tokenizer"
 	if b.Tokenizer != "" {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/prompt"
@@ -137,6 +138,21 @@ func TestOverhead(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCountOfTokenIDs: a server that counts other tokens than the ids that it got is not told of a tokenizer.
+func TestCountOfTokenIDs(t *testing.T) {
+	server := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		must.Have(io.WriteString(w, `{"choices":[{"text":"a"}],"usage":{"prompt_tokens":0,"completion_tokens":1}}`))(t)
+	})
+	b := proberOf(t, server)
+	b.Backend = func(string) (api.Backend, error) {
+		return api.New("completions", api.Options{Model: "m", TokenIDs: true})
+	}
+	ids := must.Have(prompt.NewTokenIDs(0, prompt.BuiltInIDs()))(t)
+	_, err := b.Overhead(context.Background(), ids)
+	expect.Contains(t, err.Error(), "counts 0 tokens in a prompt of 16 token ids", "error")
+	expect.Lacks(t, err.Error(), "--tokenizer", "error")
 }
 
 func TestHead(t *testing.T) {

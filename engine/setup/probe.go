@@ -151,6 +151,10 @@ func (p *Prepared) askModels(ctx context.Context) error {
 		}
 		if asked == nil {
 			asked = p.askedModels()
+			if asked[""] == nil { // else the server's default is asked for, too
+				p.Facts.Asked = slices.Sorted(maps.Keys(asked))
+			}
+			delete(asked, "")
 		}
 		p.noteUnlisted(t.URL, models, asked)
 		if n := models.Context(p.model); n > 0 && (p.context == 0 || n < p.context) {
@@ -165,7 +169,7 @@ func (p *Prepared) askModels(ctx context.Context) error {
 	return nil
 }
 
-// askedModels lists the rows of the requests that ask for a model, by its name.
+// askedModels lists the rows of the requests that ask for a model, by its name; "" is the server's default.
 func (p *Prepared) askedModels() map[string][]int32 {
 	asked := map[string][]int32{}
 	for i := range p.Requests() {
@@ -182,7 +186,6 @@ func (p *Prepared) askedModels() map[string][]int32 {
 		}
 		asked[name] = append(asked[name], p.Trace.Row[i])
 	}
-	delete(asked, "") // the server's default
 	return asked
 }
 

@@ -182,6 +182,7 @@ type Facts struct {
 	Flushed            bool              // the servers can flush their caches; to be done again just before the start
 	Unknown            []metrics.Unknown // what the servers do not report
 	NoteUnlessReported string            // a note that the run contradicts if responses report cached tokens; "" = none
+	Asked              []string          // the models that requests ask for; nil = unknown
 }
 
 // Prepare reads, plans, asks the servers and builds. If ctx ends, its error is ctx's cause, whatever else went wrong.
