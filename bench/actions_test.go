@@ -17,9 +17,7 @@ import (
 // actionsFile writes a file of actions.
 func actionsFile(t *testing.T, lines ...string) string {
 	t.Helper()
-	name := filepath.Join(t.TempDir(), "actions.yaml")
-	must.Do(t, os.WriteFile(name, []byte(strings.Join(lines, "\n")), 0o600))
-	return name
+	return newFile(t, "actions.yaml", strings.Join(lines, "\n"))
 }
 
 // TestActions: during a run a server is killed and started again, another is stopped and goes on; one command fails,
@@ -154,28 +152,6 @@ func TestActionsThatScale(t *testing.T) {
 func alivePID(pid string) bool {
 	state, err := os.ReadFile("/proc/" + pid + "/stat")
 	return err == nil && !strings.Contains(string(state), ") Z ")
-}
-
-// TestActionsRefused: what no action can mean is refused before anything is sent, and results of strangers run nothing.
-func TestActionsRefused(t *testing.T) {
-	t.Parallel()
-	mark := filepath.Join(t.TempDir(), "mark")
-	stranger := filepath.Join(t.TempDir(), "run.json")
-	must.Do(t, os.WriteFile(stranger, []byte(`{"run":{"options":{"at":["0s=touch `+mark+`"]}}}`), 0o600))
-	for _, c := range []struct {
-		args  []string
-		words string
-	}{
-		{[]string{"--at", "5m"}, "want TIME=COMMAND"},
-		{[]string{"--at", "5m= "}, "no command"},
-		{[]string{"--at", actionsFile(t, "- {at: 5s, run: x, evry: 3s}")}, "evry"},
-		{[]string{"--config", stranger}, "give it on the command line"},
-	} {
-		expect.Contains(t, refused(t, append([]string{steady(t, 3, 10, 2)}, c.args...)...), c.words, "%q", c.args)
-	}
-	if _, err := os.Stat(mark); err == nil {
-		t.Error("a stranger's results ran a command")
-	}
 }
 
 // TestActionsLeaveSendingAlone logs how late requests leave with commands beside them, and with owners who fill their

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -53,8 +52,7 @@ func adapterWorld(t *testing.T, rows []adapterRow, mockArgs, args []string) (*re
 		line := must.Have(json.Marshal(row))(t)
 		text.Write(append(line, '\n'))
 	}
-	path := filepath.Join(t.TempDir(), "adapters.jsonl")
-	writeFile(t, path, text.String())
+	path := newFile(t, "adapters.jsonl", text.String())
 	m := startMock(t, append(mockArgs, "--log-all", "--spread", "0")...)
 	r := run(t, append([]string{"--trace", path, "--block-tokens", "16", "--url", m.url, "--scrape-interval", "100ms"}, args...)...)
 	must.Equal(t, r.summary.Owners != nil, true, "%s", r.stderr)
@@ -66,9 +64,7 @@ func adapterLogOf(t *testing.T, m *mockServer) map[string]adapterLog {
 	t.Helper()
 	m.stop(t)
 	log := map[string]adapterLog{}
-	for line := range strings.Lines(string(readFile(t, m.log))) {
-		var l adapterLog
-		must.Do(t, json.Unmarshal([]byte(line), &l))
+	for _, l := range readLines[adapterLog](t, m.log) {
 		log[l.ID] = l
 	}
 	return log

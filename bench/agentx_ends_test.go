@@ -48,7 +48,7 @@ func TestJobsOfAnEndedRun(t *testing.T) {
 			t.Parallel()
 			m := startMock(t, "--ttft", "3ms", "--itl", "1ms")
 			r := startReplay(t, recycling(growingJobs(t), m.url, "10m", "--no-probe")...)
-			until(t, "jobs have been recycled", func() bool { return r.recorded(t, "ok") > 120 })
+			r.untilRecorded(t, 121, "ok") // by then jobs have been recycled
 			r.signal(t, sign)
 			<-r.gone
 			m.stop(t)
@@ -61,9 +61,7 @@ func TestJobsOfAnEndedRun(t *testing.T) {
 				return
 			}
 			expect.Contains(t, said.stdout.String(), "INVALID (partial)", "report")
-			merge := start(t, nil, "merge", r.dir, "--output", r.dir+"-merged")
-			must.Equal(t, merge.wait(t), 2, "exit code of a merge")
-			expect.Contains(t, merge.stderr.String(), "is no directory of a shard", "merge")
+			start(t, nil, "merge", r.dir, "--output", r.dir+"-merged").ends(t, 2, "is no directory of a shard")
 			all := readLines[claimed](t, requestsFile(r.dir))
 			res.takeUnreleased(t)
 			type job struct{ amid, begun, whole, measured bool }

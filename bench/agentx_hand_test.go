@@ -2,7 +2,6 @@ package bench
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -87,8 +86,7 @@ func TestReplayByHand(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			path := filepath.Join(t.TempDir(), "weka.jsonl")
-			writeFile(t, path, strings.Join(strings.Fields(handJob), "")+"\n")
+			path := newFile(t, "weka.jsonl", strings.Join(strings.Fields(handJob), "")+"\n")
 			late := ""
 			for range 3 {
 				if late = replayByHand(t, path, strings.Fields(c.flags), c.want); late == "" || t.Failed() {

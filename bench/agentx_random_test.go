@@ -138,7 +138,5 @@ func writeWeka(t testing.TB, jobs []wekaJob) string {
 	for _, job := range jobs {
 		b = append(append(b, must.Have(json.Marshal(job))(t)...), '\n')
 	}
-	path := filepath.Join(t.TempDir(), "weka.jsonl")
-	must.Do(t, os.WriteFile(path, b, 0o600))
-	return path
+	return newFile(t, "weka.jsonl", b)
 }

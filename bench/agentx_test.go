@@ -5,7 +5,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -81,16 +80,6 @@ func (w *laneRun) prove(t *testing.T, path string, flags ...string) {
 	t.Skip("this machine is too slow")
 }
 
-// knows skips a test of flags that the program does not have yet.
-func knows(t *testing.T, flags ...string) {
-	t.Helper()
-	p := start(t, nil, flags...)
-	p.wait(t)
-	if said := p.stderr.String(); strings.Contains(said, "unknown flag") || strings.Contains(said, "want a time") {
-		t.Skip("the program does not have ", flags)
-	}
-}
-
 // TestLanesOfRandomTrees: whole trees in lanes, with both caps of idle times, one or none.
 func TestLanesOfRandomTrees(t *testing.T) {
 	t.Parallel()
@@ -106,7 +95,6 @@ func TestLanesOfRandomTrees(t *testing.T) {
 				caps = append(caps, "system=10ms")
 			}
 			if seed%4 > 1 {
-				knows(t, "--idle-cap", "tree=1s")
 				w.treeIdle = 25_000_000
 				caps = append(caps, "tree=25ms")
 			}
@@ -133,7 +121,6 @@ func (w *laneRun) play(t *testing.T, path string) {
 // TestAgentX: random trees, 12 or as many as FASTREPLAY_AGENTX says.
 func TestAgentX(t *testing.T) {
 	t.Parallel()
-	knows(t, "--snapshot", "25%:75%", "--recycle")
 	n := 12
 	if many := os.Getenv("FASTREPLAY_AGENTX"); many != "" {
 		n = must.Have(strconv.Atoi(many))(t)
@@ -150,7 +137,6 @@ func TestAgentX(t *testing.T) {
 // TestAgentXPublished: the published traces, 2,000 times as fast as they were recorded.
 func TestAgentXPublished(t *testing.T) {
 	t.Parallel()
-	knows(t, "--snapshot", "25%:75%", "--recycle")
 	path := writeWeka(t, publishedTrees(t))
 	w := &laneRun{
 		trees: readWeka(t, path), lanes: 16, scale: 2000, snapshot: true, warmUp: 10, recycle: true,
@@ -216,17 +202,15 @@ func TestCheckOfLanes(t *testing.T) {
 // a delay of a second in the trace is 10 ms.
 func TestInstantsByHand(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "weka.jsonl")
-	writeFile(t, path, `{"id":"job","block_size":8,"hash_id_scope":"local","requests":[
+	job := strings.Join(strings.Fields(`{"id":"job","block_size":8,"hash_id_scope":"local","requests":[
 		{"t":0,"type":"n","in":32,"out":2,"hash_ids":[1,2,3,4],"api_time":4},
 		{"t":10,"type":"n","in":64,"out":2,"hash_ids":[1,2,3,4,5,6,7,8],"api_time":2},
 		{"t":32.5,"type":"subagent","agent_id":"a","duration_ms":20000,"requests":[
 			{"t":0.5,"type":"n","in":96,"out":2,"hash_ids":[11,12,13,14,15,16,17,18,19,20,21,22],"api_time":3},
 			{"t":10,"type":"n","in":128,"out":2,"hash_ids":[11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26],"api_time":4}]},
 		{"t":40,"type":"n","in":160,"out":2,"hash_ids":[1,2,3,4,5,6,7,8,31,32,33,34,35,36,37,38,39,40,41,42],"api_time":2},
-		{"t":100,"type":"n","in":192,"out":2,"hash_ids":[1,2,3,4,5,6,7,8,31,32,33,34,35,36,37,38,39,40,41,42,43,44,45,46],"api_time":1}]}`)
-	text := strings.Join(strings.Fields(string(readFile(t, path))), "")
-	writeFile(t, path, text+"\n")
+		{"t":100,"type":"n","in":192,"out":2,"hash_ids":[1,2,3,4,5,6,7,8,31,32,33,34,35,36,37,38,39,40,41,42,43,44,45,46],"api_time":1}]}`), "")
+	path := newFile(t, "weka.jsonl", job+"\n")
 	for name, c := range map[string]struct {
 		set  func(*laneRun)
 		want string

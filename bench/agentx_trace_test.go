@@ -243,10 +243,7 @@ func TestWaitsOfWeka(t *testing.T) {
 	}
 	for _, path := range paths {
 		out := filepath.Join(t.TempDir(), "graph.jsonl")
-		p := start(t, nil, "convert", path, "--format", "agentic_mooncake", "--output", out)
-		if code := p.wait(t); code != 0 {
-			t.Fatalf("%s: exit %d\n%s", path, code, p.stderr.String())
-		}
+		succeeds(t, "convert", path, "--format", "agentic_mooncake", "--output", out)
 		graph := readLines[mooncakeRow](t, out)
 		for _, w := range readWeka(t, path) {
 			w.compare(t, graph)
@@ -269,11 +266,7 @@ type mooncakeRow struct {
 func (w *tree) compare(t *testing.T, graph []mooncakeRow) {
 	t.Helper()
 	graph = slices.DeleteFunc(slices.Clone(graph), func(r mooncakeRow) bool { return r.Play != w.name })
-	order := make([]int, len(w.rows))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, w.inTime)
+	order := w.inOrder()
 	if len(order) != len(graph) {
 		t.Fatalf("%s has %d requests, and %d in the graph", w.name, len(order), len(graph))
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -35,9 +34,7 @@ func agents(t *testing.T, sessions, turns int) string {
 			chat, parent, float64(chat)/100, tokens[s], output, 1+chat/sessions, text)
 		tokens[s] += output
 	}
-	path := filepath.Join(t.TempDir(), "agents.jsonl")
-	writeFile(t, path, []byte(rows.String()))
-	return path
+	return newFile(t, "agents.jsonl", rows.String())
 }
 
 // TestExactAnswers: a server that caches what it makes finds in each prompt exactly what is expected, blocks of answers

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -56,15 +55,13 @@ func (b backend) args(t *testing.T, load, url string, way []string) []string {
 	if b.api != "raw" {
 		return append(args, "--trace", load)
 	}
-	path := filepath.Join(t.TempDir(), "bodies.jsonl")
 	var bodies []byte
 	for i := range 160 {
 		body := must.Have(json.Marshal(map[string]any{"model": "m", "prompt": strings.Repeat(fmt.Sprintf(" word%d", i), 30), "max_tokens": 6, "ignore_eos": true,
 			"stream": way == nil, "stream_options": map[string]bool{"include_usage": true}}))(t)
 		bodies = append(append(bodies, body...), '\n')
 	}
-	writeFile(t, path, bodies)
-	return append(args, "--trace", path, "--format", "raw_payload", "--rate", "400", "--endpoint", "/v1/completions")
+	return append(args, "--trace", newFile(t, "bodies.jsonl", bodies), "--format", "raw_payload", "--rate", "400", "--endpoint", "/v1/completions")
 }
 
 // TestBackends: for each API, streamed or not, prompts and answers are as long as recorded. The cache hits are those
@@ -218,8 +215,7 @@ func TestDynamosWorkers(t *testing.T) {
 // TestAnthropicKey: a key goes where its owner wants it.
 func TestAnthropicKey(t *testing.T) {
 	t.Parallel()
-	key := filepath.Join(t.TempDir(), "key")
-	writeFile(t, key, "secret-of-mine\n")
+	key := newFile(t, "key", "secret-of-mine\n")
 	load := steady(t, 10, 100, 3)
 	for _, c := range []struct {
 		api, header string
@@ -228,8 +224,8 @@ func TestAnthropicKey(t *testing.T) {
 		{"messages", "x-api-key", nil}, {"messages", "Authorization", []string{"--api-key-file", key}}, {"chat", "Authorization", []string{"--api-key-file", key}},
 	} {
 		m := startMock(t, "--api-key-file", key)
-		in, dir := []string{"env", "ANTHROPIC_API_KEY=secret-of-mine"}, filepath.Join(t.TempDir(), "results")
-		r := startReplayIn(t, in, dir, append([]string{"--trace", load, "--url", m.url, "--api", c.api, "--model", "m"}, c.args...)...).finish(t)
+		in := []string{"env", "ANTHROPIC_API_KEY=secret-of-mine"}
+		r := startReplayIn(t, in, append([]string{"--trace", load, "--url", m.url, "--api", c.api, "--model", "m"}, c.args...)...).finish(t)
 		r.only(t, "ok")
 		if !strings.Contains(r.stderr, "sending the header "+c.header) || strings.Contains(r.stderr, "secret-of-mine") {
 			t.Errorf("%s:\n%s", c.api, r.stderr)

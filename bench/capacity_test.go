@@ -35,13 +35,13 @@ func startSearch(t testing.TB, dir string, args ...string) *process {
 // answer waits for the end of a search.
 func (p *process) answer(t testing.TB, code int) (f found) {
 	t.Helper()
-	must.Equal(t, p.wait(t), code, p.stderr.String())
+	p.ends(t, code)
 	must.Do(t, json.Unmarshal([]byte(p.stdout.String()), &f), p.stderr.String())
 	return f
 }
 
-// patient replays with limits that a busy machine cannot break.
-var patient = []string{"--", "--max-drift", "1h", "--max-receive-lag", "1h"}
+// patient are the flags of replays with limits that a busy machine cannot break.
+func patient(more ...string) []string { return slices.Concat([]string{"--"}, accepted, more) }
 
 // fourSlots is a mock that ends 100 requests of 5 tokens a second at most, each after 40 ms.
 func fourSlots(t testing.TB, args ...string) *mockServer {
@@ -70,7 +70,7 @@ func TestCapacity(t *testing.T) {
 	m, load := fourSlots(t), steady(t, 600, 100, 5)
 	args := append([]string{
 		"--trace", load, "--url", strings.TrimPrefix(m.url, "http://"), "--slo", "ttft.p95<100ms ok>=90%", "--over", "rate", "--range", "50:", "--window", "1500ms", "--warm-in", "200ms", "--budget", "14s",
-	}, patient...)
+	}, patient()...)
 	var dir string
 	var killed *process
 	quickEnough(t, func() string {
@@ -115,10 +115,7 @@ func TestCapacity(t *testing.T) {
 		t.Errorf("asked again: %s\nbefore: %s", again.Sentence, first.Sentence)
 	}
 	t.Logf("the truth is 100; %s", first.Sentence)
-	other := startSearch(t, dir, append([]string{"--seed", "5"}, args...)...)
-	if code := other.wait(t); code != 2 || !strings.Contains(other.stderr.String(), `--seed was "0" there, and is "5" now`) {
-		t.Errorf("exit %d: %s", code, other.stderr.String())
-	}
+	startSearch(t, dir, append([]string{"--seed", "5"}, args...)...).ends(t, 2, `--seed was "0" there, and is "5" now`)
 	for _, name := range []string{"capacity.html", "capacity.json", "search.json"} {
 		if len(readFile(t, filepath.Join(dir, name))) == 0 {
 			t.Errorf("%s is empty", name)
@@ -139,7 +136,7 @@ func TestSweepOfLoads(t *testing.T) {
 		out, table = filepath.Join(dir, "sweep"), filepath.Join(dir, "sweep.csv")
 		args = append([]string{
 			"sweep", "--json", "--trace", load, "--url", m.url, "--over", "concurrency", "--at", "2,1", "--window", "1s", "--warm-in", "200ms", "--slo", "ttft.p50<600s goodput>=1%", "--output", out, "--csv", table,
-		}, append(patient[:5:5], "--goodput", "e2e:600s")...)
+		}, patient("--goodput", "e2e:600s")...)
 		f = start(t, nil, args...).answer(t, 0)
 		if slices.ContainsFunc(f.Probes, func(o capacity.Outcome) bool { return o.Verdict == capacity.Edge }) {
 			return "a second was too short for its answers"
@@ -182,7 +179,7 @@ func TestCapacityInterrupt(t *testing.T) {
 func TestCapacityOfAServerThatFails(t *testing.T) {
 	t.Parallel()
 	m := startMock(t, "--fault", "status:503@0.5")
-	f := startSearch(t, filepath.Join(t.TempDir(), "search"), append([]string{"--trace", steady(t, 400, 200, 2), "--url", m.url, "--slo", "ok>=99%", "--budget", "8s", "--range", "1"}, append(patient[:5:5], "--no-probe")...)...).answer(t, 0)
+	f := startSearch(t, filepath.Join(t.TempDir(), "search"), append([]string{"--trace", steady(t, 400, 200, 2), "--url", m.url, "--slo", "ok>=99%", "--budget", "8s", "--range", "1"}, patient("--no-probe")...)...).answer(t, 0)
 	if o := f.Probes[0]; o.Verdict != capacity.Breaks || o.Limiter != "failures" || o.Numbers["error_rate"] < 0.2 || f.Answer.Load != 0 {
 		t.Errorf("%+v; %s", o, f.Sentence)
 	}
@@ -213,8 +210,7 @@ func TestSweepOfClasses(t *testing.T) {
 	for i := range 200 {
 		fmt.Fprintf(&rows, `{"timestamp":%d,"input_length":20,"output_length":2,"class":%q}`+"\n", i*10, []string{"gold", "free", "free", ""}[i%4])
 	}
-	load := filepath.Join(t.TempDir(), "classes.jsonl")
-	writeFile(t, load, rows.String())
+	load := newFile(t, "classes.jsonl", rows.String())
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("x-class") == "free" {
 			w.WriteHeader(http.StatusInternalServerError)
@@ -225,17 +221,15 @@ func TestSweepOfClasses(t *testing.T) {
 	sweep := func(slo string) *process {
 		return start(t, nil, append([]string{
 			"sweep", "--trace", load, "--url", url, "--over", "rate", "--at", "100", "--window", "1500ms", "--warm-in", "100ms", "--slo", slo, "--output", filepath.Join(t.TempDir(), "sweep"),
-		}, append(patient, "--api", "completions", "--no-stream", "--no-probe", "--model", "m", "--header", "x-class: {class}")...)...)
+		}, patient("--api", "completions", "--no-stream", "--no-probe", "--model", "m", "--header", "x-class: {class}")...)...)
 	}
 	p := sweep("class=gold ok>=90% class=free ok>=90%")
-	expect.Equal(t, p.wait(t), 0, p.stderr.String())
+	p.ends(t, 0)
 	for _, words := range []string{"class=gold", "class=free", "breaks", "100 %"} {
 		expect.Contains(t, p.stdout.String(), words, "the table")
 	}
 	p = sweep("class=gold ok>=90%")
-	expect.Equal(t, p.wait(t), 0, p.stderr.String())
+	p.ends(t, 0)
 	expect.Contains(t, p.stdout.String(), "holds", "gold alone")
-	p = sweep("class=silver ok>=90%")
-	expect.Equal(t, p.wait(t), 2, p.stderr.String())
-	expect.Contains(t, p.stderr.String(), `no row of the trace has the class "silver"`, "refused")
+	sweep("class=silver ok>=90%").ends(t, 2, `no row of the trace has the class "silver"`)
 }

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -77,12 +76,7 @@ func TestWithoutAClass(t *testing.T) {
 	}
 	expect.Equal(t, left, free, "left out")
 	expect.Equal(t, alone.summary.Requests.Failed, int64(0), "failed")
-	p := start(t, nil, "compare", alone.dir, whole.dir, "--full")
-	expect.Equal(t, p.wait(t), 0, "%s", p.stderr.String())
-	expect.Contains(t, p.stdout.String(), "A was sent without class=free")
-	for value, words := range map[string]string{"class=none": "0 of 300", "colour=red": "want FIELD=VALUE"} {
-		expect.Contains(t, refused(t, append(args, "--url", mock.url, "--without", value)...), words)
-	}
+	expect.Contains(t, succeeds(t, "compare", alone.dir, whole.dir, "--full"), "A was sent without class=free")
 }
 
 // TestPriorities: at a server whose queue goes by priority those that are to come first wait least, by the server's own
@@ -93,8 +87,7 @@ func TestPriorities(t *testing.T) {
 	for i := range 240 {
 		fmt.Fprintf(&rows, "{\"timestamp\":%d,\"input_length\":100,\"output_length\":2,\"hash_ids\":[%d],\"class\":\"p%d\",\"priority\":%d}\n", i*5, i, i%3, i%3)
 	}
-	file := filepath.Join(t.TempDir(), "priorities.jsonl")
-	writeFile(t, file, rows.String())
+	file := newFile(t, "priorities.jsonl", rows.String())
 	type at struct{ priority, arrived, first int64 }
 	const prefillNS = 25e6 // of one request, at most, so that what began in the meantime does not count
 	var res *results

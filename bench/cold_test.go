@@ -104,7 +104,7 @@ func warmCacheByCounters(t *testing.T, beside bool) (tooSlow string) {
 	if p.HitsFrom != from || math.Abs(*p.HitRatio-*all.PrefixHitRatio) > 1e-9 || *p.HitRatio <= *p.ExpectedHitRatio {
 		t.Errorf("the warm run: %v from %q; the counters say %v", *p.HitRatio, p.HitsFrom, *all.PrefixHitRatio)
 	}
-	said := strings.Join(strings.Fields(warm.stderr), " ")
+	said := unwrapped(warm.stderr)
 	if want := "hits_from " + from; !strings.Contains(said, want) || strings.Contains(said, "needs --enable-prompt-tokens-details") {
 		t.Errorf("no %q, or advice that is not needed:\n%s", want, warm.stderr)
 	}
@@ -151,7 +151,7 @@ func TestNoteThatTheRunContradicts(t *testing.T) {
 	m := startMock(t, "--block-tokens", "2048", "--quirk", "omit-zero-cached") // a probe is shorter
 	r := run(t, oneByOne(t, "--url", m.url, "--cold", "salt")...)
 	const note = "so whether it honours the salt is unknown"
-	if said := strings.Join(strings.Fields(r.stderr), " "); r.summary.PrefixCache.ReportedTokens == nil || strings.Count(said, note) != 1 || slices.ContainsFunc(r.summary.Notes, func(s string) bool { return strings.Contains(s, note) }) {
+	if said := unwrapped(r.stderr); r.summary.PrefixCache.ReportedTokens == nil || strings.Count(said, note) != 1 || slices.ContainsFunc(r.summary.Notes, func(s string) bool { return strings.Contains(s, note) }) {
 		t.Errorf("said before, and contradicted:\n%s", r.stderr)
 	}
 }

@@ -46,9 +46,6 @@ func (c compared) verdicts(t *testing.T) (by map[string]string, a, b string) {
 	return by, r.A.Name, r.B.Name
 }
 
-// accepted makes a busy machine's lateness no reason to refuse a run.
-var accepted = []string{"--max-drift", "1h", "--max-receive-lag", "1h"}
-
 // TestCompare: two runs against one server, one against a slower one, and one of another seed; and what is no run.
 func TestCompare(t *testing.T) {
 	t.Parallel()
@@ -57,8 +54,7 @@ func TestCompare(t *testing.T) {
 	dir := func(name string) string { return filepath.Join(root, name) }
 	one := func(name, url string, args ...string) {
 		t.Helper()
-		p := start(t, nil, append(append([]string{"--trace", load, "--url", url, "--output", dir(name), "-q"}, accepted...), args...)...)
-		must.Equal(t, p.wait(t), 0, "%s: exit:\n%s", name, p.stderr.String())
+		startReplayTo(t, nil, dir(name), append(args, "--trace", load, "--url", url)...).ends(t, 0)
 	}
 	a, urlB := startMock(t), "http://slower:1"
 	one("measured", a.url)
@@ -133,10 +129,9 @@ func TestCompare(t *testing.T) {
 	writeFile(t, filepath.Join(broken, "requests.jsonl"), "{\"row\":0,\n[]\n")
 	for want, args := range map[string][]string{
 		"--seed": {dir("a"), dir("seed")}, "no results": {dir("a"), empty}, "requests.jsonl": {dir("a"), broken},
-		"there is no directory": {dir("a"), dir("none")}, "give its directory": {dir("a"), filepath.Join(dir("seed"), "run.json")},
+		"give its directory":        {dir("a"), filepath.Join(dir("seed"), "run.json")},
 		"give the directory of one": {dir("a"), root},
 		"are the same run":          {dir("a"), dir("slower"), "--floor", dir("a")},
-		"runs on both sides":        {dir("a"), "--"},
 		"the directory of a run":    {"--interleave", "abba", dir("a"), dir("again"), "--", load},
 	} {
 		c := runCompare(t, args...)
@@ -149,10 +144,10 @@ func TestCompare(t *testing.T) {
 // TestCompareRecorded: the trace of a run is read again, with the flags of that run, for what it recorded of itself.
 func TestCompareRecorded(t *testing.T) {
 	t.Parallel()
-	m, dir := startMock(t), filepath.Join(t.TempDir(), "b")
-	p := start(t, nil, append([]string{filepath.Join("samples", "weka.jsonl"), "--scale", "60", "--url", m.url, "--output", dir, "-q"}, accepted...)...)
-	must.Equal(t, p.wait(t), 0, p.stderr.String())
-	c := runCompare(t, "recorded", dir, "--json")
+	m := startMock(t)
+	r := startReplay(t, "samples/weka.jsonl", "--scale", "60", "--url", m.url)
+	r.ends(t, 0)
+	c := runCompare(t, "recorded", r.dir, "--json")
 	if _, a, b := c.verdicts(t); c.code != 0 || !strings.Contains(a, "weka.jsonl") || b != m.url {
 		t.Errorf("exit %d, %s and %s\n%s", c.code, a, b, c.stderr)
 	}

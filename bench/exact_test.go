@@ -2,7 +2,6 @@ package bench
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -72,13 +71,11 @@ func TestSuspects(t *testing.T) {
 	t.Parallel()
 	t.Run("a server of smaller blocks that does not tell", func(t *testing.T) {
 		m := startMock(t, "--block-tokens", "1", "--quirk", "no-metrics")
-		rows := filepath.Join(t.TempDir(), "growing.jsonl") // each prompt is the one before it and 17 tokens more
 		var text strings.Builder
-		for i := range 20 {
+		for i := range 20 { // each prompt is the one before it and 17 tokens more
 			fmt.Fprintf(&text, `{"timestamp":%d,"input_length":%d,"output_length":2,"hash_ids":[1,2,3]}`+"\n", 10*i, 1030+17*i)
 		}
-		writeFile(t, rows, text.String())
-		one := []string{"--trace", rows, "--concurrency", "1", "--url", m.url}
+		one := []string{"--trace", newFile(t, "growing.jsonl", text.String()), "--concurrency", "1", "--url", m.url}
 		r := run(t, one...)
 		r.verdict(t)
 		expect.Contains(t, strings.Join(r.summary.Notes, "\n"), "the server reuses smaller pieces; give their size with --engine-block-tokens", "notes")

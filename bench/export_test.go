@@ -1,11 +1,9 @@
 package bench
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/fastreplay/fastreplay/bench/expect"
@@ -26,11 +24,8 @@ func TestExport(t *testing.T) {
 	}
 	expect.Equal(t, len(readLines[any](t, filepath.Join(res.dir, "profile_export.jsonl"))), 120, "lines")
 	args := []string{"report", res.dir, "--json", "--export", "vllm"}
-	if again := start(t, nil, args...); again.wait(t) != 2 || !strings.Contains(again.stderr.String(), "already exported: "+path) {
-		t.Errorf("over a file that is there:\n%s", again.stderr.String())
-	}
+	start(t, nil, args...).ends(t, 2, "already exported: "+path)
 	must.Do(t, os.Remove(path))
-	if again := start(t, nil, args...); again.wait(t) != 0 || !bytes.Equal(readFile(t, path), first) {
-		t.Errorf("not the same when `report` writes it:\n%s", again.stderr.String())
-	}
+	succeeds(t, args...)
+	expect.Equal(t, string(readFile(t, path)), string(first), "when `report` writes it")
 }

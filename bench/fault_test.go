@@ -107,16 +107,13 @@ func TestClosedIdle(t *testing.T) {
 func TestServerDies(t *testing.T) {
 	t.Parallel()
 	m := startMock(t, "--itl", "20ms", "--fault", "stall:2@0.5") // so it has answers to take with it
-	address := strings.TrimPrefix(m.url, "http://")
 	r := startReplay(t, "--trace", steady(t, lasting, 100, 5), "--url", m.url, "--no-probe")
-	until(t, "answers are whole", func() bool { return r.recorded(t, "ok") > 0 })
+	r.untilRecorded(t, 1, "ok")
 	m.untilRunning(t, 8)
-	m.signal(t, os.Kill)
-	<-m.gone
-	until(t, "the run notices", func() bool { return r.recorded(t, "connect_error") > 0 })
-	again := startMockIn(t, nil, m.log, "--itl", "20ms", "--listen", address)
-	before := r.recorded(t, "ok")
-	until(t, "the run recovers", func() bool { return r.recorded(t, "ok") > before+20 })
+	m.kill(t)
+	r.untilRecorded(t, 1, "connect_error")
+	again := startMockIn(t, nil, m.log, "--itl", "20ms", "--listen", strings.TrimPrefix(m.url, "http://"))
+	r.untilRecorded(t, r.recorded(t, "ok")+20, "ok") // the run recovers
 	res := r.endedEarly(t)
 	res.prove(t)
 	log := again.stop(t)
@@ -169,10 +166,9 @@ func TestServerStalls(t *testing.T) {
 	r := startReplay(t, "--trace", steady(t, lasting, 50, 5), "--url", m.url, "--idle-timeout", "500ms")
 	m.untilRunning(t, 2)
 	m.signal(t, syscall.SIGSTOP)
-	until(t, "requests time out", func() bool { return r.recorded(t, "timeout") > 0 })
+	r.untilRecorded(t, 1, "timeout")
 	m.signal(t, syscall.SIGCONT)
-	before := r.recorded(t, "ok")
-	until(t, "the run recovers", func() bool { return r.recorded(t, "ok") > before+40 }) // more than were in flight
+	r.untilRecorded(t, r.recorded(t, "ok")+40, "ok") // more than were in flight
 	res := r.endedEarly(t)
 	res.prove(t)
 	log := m.stop(t)

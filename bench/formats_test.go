@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/fastreplay/fastreplay/bench/expect"
-	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace"
 )
 
@@ -15,7 +14,7 @@ import (
 func fingerprint(t *testing.T, args ...string) string {
 	t.Helper()
 	p := start(t, nil, append(args, "--dry-run")...)
-	must.Equal(t, p.wait(t), 0, "%v: exit:\n%s", args, p.stderr.String())
+	p.ends(t, 0)
 	found := regexp.MustCompile(`sha256:\S+`).FindString(p.stderr.String())
 	if found == "" {
 		t.Fatalf("%v: no fingerprint\n%s", args, p.stderr.String())
@@ -35,9 +34,8 @@ func TestConvert(t *testing.T) {
 // TestConvertSelects writes a part of a trace to standard output.
 func TestConvertSelects(t *testing.T) {
 	t.Parallel()
-	p := start(t, nil, "convert", "samples/burstgpt.csv", "--format", "bailian", "--from", "1s", "--to", "3s", "--limit", "20")
-	must.Equal(t, p.wait(t), 0, p.stderr.String())
-	got, err := trace.Read(strings.NewReader(p.stdout.String()), "converted", trace.Options{Strict: true})
+	part := succeeds(t, "convert", "samples/burstgpt.csv", "--format", "bailian", "--from", "1s", "--to", "3s", "--limit", "20")
+	got, err := trace.Read(strings.NewReader(part), "converted", trace.Options{Strict: true})
 	if err != nil || got.Format != "bailian" || got.Len() != 20 {
 		t.Fatalf("%+v, %v", got, err)
 	}

@@ -13,10 +13,9 @@ import (
 // reported is the summary that `fastreplay report` makes of the results.
 func (r *results) reported(t *testing.T, args ...string) *metrics.Summary {
 	t.Helper()
-	p := start(t, nil, append([]string{"report", r.dir, "--json"}, args...)...)
-	must.Equal(t, p.wait(t), 0, "report %v: exit:\n%s", args, p.stderr.String())
 	s := new(metrics.Summary)
-	must.Do(t, json.Unmarshal([]byte(p.stdout.String()), s))
+	text := succeeds(t, append([]string{"report", r.dir, "--json"}, args...)...)
+	must.Do(t, json.Unmarshal([]byte(text), s))
 	return s
 }
 

@@ -5,7 +5,6 @@ package bench
 // late, never wrong. What needs a quiet machine is logged. With -race the binary is built with the race detector too.
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -176,6 +175,50 @@ func startInDir(t testing.TB, dir string, prefix []string, args ...string) *proc
 	return p
 }
 
+// ends waits for the end. It fails unless the exit code is this one and standard error has these words.
+func (p *process) ends(t testing.TB, code int, words ...string) {
+	t.Helper()
+	must.Equal(t, p.wait(t), code, "%v: exit code:\n%s", p.Args, &p.stderr)
+	for _, w := range words {
+		expect.Contains(t, p.stderr.String(), w, "%v", p.Args)
+	}
+}
+
+// interrupt ends what runs until it is interrupted.
+func (p *process) interrupt(t *testing.T) {
+	t.Helper()
+	p.signal(t, os.Interrupt)
+	p.ends(t, 0)
+}
+
+// succeeds runs a command that must succeed, and returns its standard output.
+func succeeds(t testing.TB, args ...string) string {
+	t.Helper()
+	p := start(t, nil, args...)
+	p.ends(t, 0)
+	return p.stdout.String()
+}
+
+// untilSaid waits until standard error has these words.
+func (p *process) untilSaid(t testing.TB, words string) {
+	t.Helper()
+	until(t, "it said "+words, func() bool { return strings.Contains(p.stderr.String(), words) })
+}
+
+// listening waits until a server listens, and returns its URL.
+func (p *process) listening(t testing.TB) (url string) {
+	t.Helper()
+	until(t, "a server listens", func() bool {
+		if p.ended() {
+			t.Fatalf("%v ended:\n%s", p.Args, &p.stderr)
+		}
+		line, _, whole := strings.Cut(p.stdout.String(), "\n")
+		url = strings.TrimPrefix(line, "listening on ")
+		return whole
+	})
+	return url
+}
+
 // ended reports whether the process is over.
 func (p *process) ended() bool {
 	select {
@@ -274,22 +317,14 @@ func startMockIn(t testing.TB, prefix []string, log string, args ...string) *moc
 	t.Helper()
 	base := []string{"mock", "--log", log, "--ttft", "4ms", "--itl", "1ms", "--die-with-parent"}
 	m := &mockServer{process: start(t, prefix, append(base, args...)...), log: log}
-	until(t, "the mock listens", func() bool {
-		if m.ended() {
-			t.Fatalf("the mock ended:\n%s", m.stderr.String())
-		}
-		line, err := bufio.NewReader(strings.NewReader(m.stdout.String())).ReadString('\n')
-		m.url, _ = strings.CutPrefix(strings.TrimSpace(line), "listening on ")
-		return err == nil && m.url != ""
-	})
+	m.url = m.listening(t)
 	return m
 }
 
 // stop ends the mock and returns its log.
 func (m *mockServer) stop(t *testing.T) map[string][]served {
 	t.Helper()
-	m.signal(t, os.Interrupt)
-	expect.Equal(t, m.wait(t), 0, "the mock ended:\n%s", m.stderr.String())
+	m.interrupt(t)
 	return readLog(t, m.log)
 }
 
@@ -322,13 +357,24 @@ type replay struct {
 // startReplay replays with limits that a busy machine cannot break; args come last and win.
 func startReplay(t *testing.T, args ...string) *replay {
 	t.Helper()
-	return startReplayIn(t, nil, filepath.Join(t.TempDir(), "results"), args...)
+	return startReplayIn(t, nil, args...)
 }
 
-func startReplayIn(t *testing.T, prefix []string, dir string, args ...string) *replay {
+// startReplayIn is startReplay behind a prefix of the command line.
+func startReplayIn(t *testing.T, prefix []string, args ...string) *replay {
 	t.Helper()
-	return &replay{start(t, prefix, append([]string{"--output", dir, "--full", "--verbose", "--connect-timeout", "2m", "--max-drift", "1h", "--max-receive-lag", "1h"}, args...)...), dir}
+	return startReplayTo(t, prefix, filepath.Join(t.TempDir(), "results"), args...)
 }
+
+// startReplayTo is startReplayIn with a directory for the results.
+func startReplayTo(t *testing.T, prefix []string, dir string, args ...string) *replay {
+	t.Helper()
+	line := slices.Concat([]string{"--output", dir, "--full", "--verbose", "--connect-timeout", "2m"}, accepted, args)
+	return &replay{start(t, prefix, line...), dir}
+}
+
+// accepted makes a busy machine's lateness no reason to refuse a run.
+var accepted = []string{"--max-drift", "1h", "--max-receive-lag", "1h"}
 
 // finish waits for the end and reads the results.
 func (r *replay) finish(t *testing.T) *results {
@@ -352,15 +398,11 @@ func run(t *testing.T, args ...string) *results {
 func refused(t *testing.T, args ...string) string {
 	t.Helper()
 	r := startReplay(t, args...)
-	code, said := r.wait(t), r.stderr.String()
-	expect.Equal(t, code, 2, said)
+	r.ends(t, 2, "fastreplay: ")
 	if _, err := os.Stat(r.dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("results were written (%v)", err)
 	}
-	if last := lastLine(said); !strings.Contains(said, "fastreplay: ") || last == "" {
-		t.Errorf("no message:\n%s", said)
-	}
-	return said
+	return r.stderr.String()
 }
 
 func lastLine(text string) string {
@@ -372,8 +414,7 @@ func lastLine(text string) string {
 func generate(t testing.TB, args ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "trace.jsonl")
-	p := start(t, nil, append([]string{"gen", "--output", path}, args...)...)
-	must.Equal(t, p.wait(t), 0, "gen: exit:\n%s", p.stderr.String())
+	succeeds(t, append([]string{"gen", "--output", path}, args...)...)
 	return path
 }
 
@@ -384,23 +425,36 @@ func steady(t testing.TB, rows, rate, output int) string {
 		"--input-tokens", "200:700", "--output-tokens", fmt.Sprint(output))
 }
 
-// serve runs a server of net/http, for what the mock cannot do.
-func serve(t *testing.T, handler http.HandlerFunc) string {
+// newServer runs a server of net/http, for what the mock cannot do.
+func newServer(t *testing.T, handler http.HandlerFunc) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(handler)
 	t.Cleanup(s.Close)
-	return s.URL
+	return s
 }
 
+// serve is the URL of a new server.
+func serve(t *testing.T, handler http.HandlerFunc) string { return newServer(t, handler).URL }
+
 // writeFile writes a file that a test needs.
-func writeFile[T string | []byte](t *testing.T, path string, text T) {
+func writeFile[T string | []byte](t testing.TB, path string, text T) {
 	t.Helper()
 	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
-// readFile reads a file that must be there.
-func readFile(t *testing.T, path string) []byte {
+// newFile writes a file of that name into a directory of its own.
+func newFile[T string | []byte](t testing.TB, name string, text T) (path string) {
 	t.Helper()
-	text := must.Have(os.ReadFile(path))(t)
-	return text
+	path = filepath.Join(t.TempDir(), name)
+	writeFile(t, path, text)
+	return path
 }
+
+// readFile reads a file that must be there.
+func readFile(t testing.TB, path string) []byte {
+	t.Helper()
+	return must.Have(os.ReadFile(path))(t)
+}
+
+// unwrapped is a text without the line breaks of a screen.
+func unwrapped(text string) string { return strings.Join(strings.Fields(text), " ") }

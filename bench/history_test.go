@@ -297,9 +297,7 @@ func liveFile(t *testing.T, format string) string {
 			fmt.Fprintf(&file, `{"session_id":"s%d","turns":[%s]}`+"\n", c, strings.Join(turns, ","))
 		}
 	}
-	dir := t.TempDir()
-	writeFile(t, dir+"/live.jsonl", file.String())
-	return dir + "/live.jsonl"
+	return newFile(t, "live.jsonl", file.String())
 }
 
 // talk replays a file and returns what the server was asked, by turn.

@@ -80,7 +80,7 @@ func TestInspectRefused(t *testing.T) {
 	} {
 		path := "../codec/trace/testdata/" + name
 		code, out, said := inspect(t, path)
-		if words := strings.Join(strings.Fields(out), " "); code != 1 || said != "" || !strings.Contains(words, "REFUSED: ") || !strings.Contains(words, reason) {
+		if words := unwrapped(out); code != 1 || said != "" || !strings.Contains(words, "REFUSED: ") || !strings.Contains(words, reason) {
 			t.Errorf("%s: exit %d\n%s%s", name, code, out, said)
 		}
 		expect.Equal(t, lastLine(out), "A replay would refuse "+path+".", "%s: the last line", name)

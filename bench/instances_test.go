@@ -2,7 +2,6 @@ package bench
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -30,20 +29,19 @@ func gateway(t *testing.T, urls ...string) string {
 			return 1
 		}
 		return 0
-	}, urls...)
+	}, urls...).URL
 }
 
-// forward hands each request on to the URL that pick names.
-func forward(t *testing.T, pick func(*http.Request) int, urls ...string) string {
+// forward is a server that hands each request on to the URL that pick names.
+func forward(t *testing.T, pick func(*http.Request) int, urls ...string) *httptest.Server {
 	t.Helper()
 	var proxies []*httputil.ReverseProxy
 	for _, u := range urls {
-		to := must.Have(url.Parse(u))(t)
-		p := httputil.NewSingleHostReverseProxy(to)
+		p := httputil.NewSingleHostReverseProxy(must.Have(url.Parse(u))(t))
 		p.FlushInterval = -1
 		proxies = append(proxies, p)
 	}
-	return serve(t, func(w http.ResponseWriter, r *http.Request) {
+	return newServer(t, func(w http.ResponseWriter, r *http.Request) {
 		i := pick(r)
 		body, err := io.ReadAll(r.Body) // net/http closes what is not read when the answer begins
 		if err != nil {
@@ -78,7 +76,7 @@ func TestInstancesBehindAGateway(t *testing.T) {
 	must.Do(t, os.Remove(filepath.Join(r.dir, "summary.json")))
 	p := start(t, nil, "report", "--full", r.dir)
 	p.wait(t)
-	expect.Contains(t, p.stdout.String(), "\n  pod-b ", "from the records alone:\n%s", p.stderr.String())
+	expect.Contains(t, p.stdout.String(), "\n  pod-b ", "from the records alone:\n%s", &p.stderr)
 }
 
 // transfersPage serves vLLM's metrics of a server that has moved one more KV cache at each reading, in so many seconds.
@@ -86,12 +84,10 @@ func TestInstancesBehindAGateway(t *testing.T) {
 func transfersPage(t *testing.T, tookS float64) (address string) {
 	t.Helper()
 	var readings atomic.Int64
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	return strings.TrimPrefix(serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		n := float64(readings.Add(1))
 		fmt.Fprintf(w, "vllm:nixl_xfer_time_seconds_count %v\nvllm:nixl_xfer_time_seconds_sum %v\n", n, n*tookS)
-	}))
-	t.Cleanup(s.Close)
-	return s.Listener.Addr().String()
+	}), "http://")
 }
 
 // TestPrefillAndDecode: an instance decodes what three others prefill, whose blocks it gets after the first token. Each
@@ -118,9 +114,8 @@ func TestPrefillAndDecode(t *testing.T) {
 	log := map[string]entry{}
 	for i, m := range mocks {
 		m.stop(t)
-		for line := range strings.Lines(string(readFile(t, m.log))) {
-			e := entry{decode: decodes[i]}
-			must.Do(t, json.Unmarshal([]byte(line), &e))
+		for _, e := range readLines[entry](t, m.log) {
+			e.decode = decodes[i]
 			log[e.ID] = e
 		}
 	}

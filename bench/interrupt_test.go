@@ -3,7 +3,6 @@ package bench
 import (
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -49,7 +48,7 @@ func TestInterruptOnce(t *testing.T) {
 			m.untilRunning(t, 8)
 			r.signalAll(t, s)
 			if s == syscall.SIGHUP { // a terminal that closes sends several, which cut nothing
-				until(t, "the first is noticed", func() bool { return strings.Contains(r.stderr.String(), "interrupted: ") })
+				r.untilSaid(t, "interrupted: ")
 				r.signalAll(t, s)
 			}
 			res := r.finish(t)
@@ -114,7 +113,7 @@ func TestInterruptBeforeTheStart(t *testing.T) {
 			[]string{"--trace", generate(t, "--rows", "1000", "--rate", "100", "--input-tokens", "40000", "--output-tokens", "2"),
 				"--start-at", time.Now().Add(time.Hour).UTC().Format(time.RFC3339)},
 			func(t *testing.T, _ *mockServer, r *replay) {
-				until(t, "the build begins", func() bool { return strings.Contains(r.stderr.String(), "on the wire") })
+				r.untilSaid(t, "on the wire")
 			},
 		},
 	} {
@@ -147,7 +146,7 @@ func TestInterruptWithoutEffect(t *testing.T) {
 func TestTerminalInterrupt(t *testing.T) {
 	t.Parallel()
 	r := startReplay(t, "samples/mooncake-small.jsonl", "--scale", "0.1") // so slow that it is not over before the signal
-	until(t, "records reach the disk", func() bool { return r.recorded(t, "ok") > 0 })
+	r.untilRecorded(t, 1, "ok")
 	r.signalAll(t, syscall.SIGINT)
 	r.finish(t).interrupted(t, 240, "ok")
 }
@@ -162,13 +161,11 @@ func (p *process) signalAll(t *testing.T, s syscall.Signal) {
 func TestNohup(t *testing.T) {
 	t.Parallel()
 	m := startMock(t)
-	r := &replay{dir: filepath.Join(t.TempDir(), "results")}
-	r.process = start(t, []string{"sh", "-c", `trap "" HUP; exec "$@"`, "sh"}, "--output", r.dir, "--max-drift", "1h", "--max-receive-lag", "1h",
-		"--trace", steady(t, lasting, 50, 10), "--url", m.url)
+	ignoring := []string{"sh", "-c", `trap "" HUP; exec "$@"`, "sh"}
+	r := startReplayIn(t, ignoring, "--trace", steady(t, lasting, 50, 10), "--url", m.url)
 	m.untilRunning(t, 1)
 	r.signalAll(t, syscall.SIGHUP)
-	before := r.recorded(t, "ok")
-	until(t, "the run goes on", func() bool { return r.recorded(t, "ok") > before+20 }) // more than were in flight
+	r.untilRecorded(t, r.recorded(t, "ok")+20, "ok") // more than were in flight
 	expect.Lacks(t, r.stderr.String(), "interrupted", "it said")
 	r.endedEarly(t).only(t, "ok", "not_sent")
 }
@@ -186,12 +183,9 @@ func TestReaderLeaves(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := startMock(t)
-			dir := filepath.Join(t.TempDir(), "results")
-			p := start(t, []string{"sh", "-c", "{ " + pipe + "; } 3>&2 4>&1", "sh"}, "--output", dir, "--max-drift", "1h", "--max-receive-lag", "1h",
-				"--json", "--trace", load, "--url", m.url)
-			p.wait(t)
-			res := readResults(t, dir)
-			expect.Equal(t, lastLine(p.stderr.String()), "exit 0", "it ended with")
+			in := []string{"sh", "-c", "{ " + pipe + "; } 3>&2 4>&1", "sh"}
+			res := startReplayIn(t, in, "--json", "--trace", load, "--url", m.url).finish(t)
+			expect.Equal(t, lastLine(res.stderr), "exit 0", "it ended with")
 			res.only(t, "ok")
 			if len(res.lines) != 300 || res.summary.Requests.OK != 300 {
 				t.Errorf("%d lines, %d ok in the summary; want 300", len(res.lines), res.summary.Requests.OK)

@@ -28,12 +28,12 @@ func TestLinesOfPages(t *testing.T) {
 			a, b := startMock(t), startMock(t)
 			home := t.TempDir()
 			must.Do(t, os.Symlink(binary, filepath.Join(home, "fastreplay")))
-			must.Do(t, os.WriteFile(filepath.Join(home, "trace.jsonl"), readFile(t, "samples/mooncake.jsonl"), 0o644))
-			must.Do(t, os.WriteFile(filepath.Join(home, "weka.jsonl"), readFile(t, "samples/weka.jsonl"), 0o644))
+			writeFile(t, filepath.Join(home, "trace.jsonl"), readFile(t, "samples/mooncake.jsonl"))
+			writeFile(t, filepath.Join(home, "weka.jsonl"), readFile(t, "samples/weka.jsonl"))
 			if page == "../SKILL.md" {
 				few := steady(t, 40, 400, 3)
 				for _, name := range []string{"base1", "base2", "base3", "new1", "new2", "new3"} {
-					startReplayIn(t, nil, filepath.Join(home, name), "--trace", few, "--url", a.url).finish(t)
+					startReplayTo(t, nil, filepath.Join(home, name), "--trace", few, "--url", a.url).finish(t)
 				}
 			}
 			address := strings.NewReplacer("http://gpu1:8000", a.url, "gpu1:8000", a.url, "gpu2:8000", b.url,

@@ -41,7 +41,7 @@ func TestHarnessOfLLMD(t *testing.T) {
 			}
 			rendered += "max-drift: 1h\nmax-receive-lag: 1h\n"
 			must.Do(t, os.MkdirAll(filepath.Join(space, "profiles/fastreplay"), 0o755))
-			must.Do(t, os.WriteFile(filepath.Join(space, "profiles/fastreplay", name), []byte(rendered), 0o644))
+			writeFile(t, filepath.Join(space, "profiles/fastreplay", name), rendered)
 			run := exec.Command(harness + "fastreplay-llm-d-benchmark.sh")
 			run.Env = append(os.Environ(), "PATH="+path, "LLMDBENCH_RUN_EXPERIMENT_RESULTS_DIR="+results,
 				"LLMDBENCH_RUN_WORKSPACE_DIR="+space, "LLMDBENCH_RUN_EXPERIMENT_HARNESS_WORKLOAD_NAME="+name)

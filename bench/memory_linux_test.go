@@ -73,7 +73,7 @@ func TestSmallGroups(t *testing.T) {
 			t.Parallel()
 			in, peak := memoryGroup(t, mib<<20)
 			m := startMock(t, "--ttft", "20ms", "--itl", "1ms", "--tokens-per-chunk", "16")
-			r := startReplayIn(t, in, filepath.Join(t.TempDir(), "results"), "--trace", path, "--url", m.url, "--scale", "60", "--limit", strconv.Itoa(requests)).finish(t)
+			r := startReplayIn(t, in, "--trace", path, "--url", m.url, "--scale", "60", "--limit", strconv.Itoa(requests)).finish(t)
 			r.prove(t)
 			r.only(t, "ok")
 			r.join(t, m.stop(t))
@@ -109,11 +109,8 @@ func TestNoRoomIsSaidBeforeTheStart(t *testing.T) {
 
 func tooSmall(t *testing.T, in []string, load, want string) {
 	t.Helper()
-	r := startReplayIn(t, in, filepath.Join(t.TempDir(), "results"), "--trace", load, "--url", "127.0.0.1:9", "--model", "m", "--no-probe")
-	code, said := r.wait(t), r.stderr.String()
-	if code != 2 || !strings.Contains(said, want) || !strings.Contains(lastLine(said), "no memory for the requests") {
-		t.Errorf("exit %d:\n%s", code, said)
-	}
+	r := startReplayIn(t, in, "--trace", load, "--url", "127.0.0.1:9", "--model", "m", "--no-probe")
+	r.ends(t, 2, want, "no memory for the requests")
 	if _, err := os.Stat(r.dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("results were written (%v)", err)
 	}
@@ -127,14 +124,12 @@ func TestKilledLeavesWhatHasEnded(t *testing.T) {
 		t.Run(fmt.Sprint(flags), func(t *testing.T) {
 			t.Parallel()
 			const ended = 50
-			load := filepath.Join(t.TempDir(), "load.jsonl")
 			text := new(bytes.Buffer)
 			for i := range 2 * ended { // the second half in an hour
 				fmt.Fprintf(text, `{"timestamp":%d,"input_length":100,"output_length":3,"hash_ids":[%d]}`+"\n", i/ended*3_600_000+i, i)
 			}
-			writeFile(t, load, text.Bytes())
 			m := startMock(t)
-			r := startReplay(t, append(flags, "--trace", load, "--url", m.url)...)
+			r := startReplay(t, append(flags, "--trace", newFile(t, "load.jsonl", text.Bytes()), "--url", m.url)...)
 			until(t, "what has ended is on disk", func() bool { return r.onDisk() == ended })
 			r.signal(t, syscall.SIGKILL)
 			<-r.gone

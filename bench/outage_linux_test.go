@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,8 +14,7 @@ func TestNameWithADeadAddress(t *testing.T) {
 	command(t, "unshare", "-m", "true")
 	t.Parallel()
 	const name = "headless.fastreplay.test"
-	hosts := filepath.Join(t.TempDir(), "hosts")
-	writeFile(t, hosts, "127.0.0.1 localhost\n127.0.0.2 "+name+"\n127.0.0.3 "+name+"\n")
+	hosts := newFile(t, "hosts", "127.0.0.1 localhost\n127.0.0.2 "+name+"\n127.0.0.3 "+name+"\n")
 	in := []string{"unshare", "-m", "sh", "-c", `mount --bind "$0" /etc/hosts && exec "$@"`, hosts}
 	command(t, append(append([]string{}, in...), "true")...)
 	first := startMock(t, "--listen", "127.0.0.2:0")
@@ -24,17 +22,16 @@ func TestNameWithADeadAddress(t *testing.T) {
 	url := "http://" + name + ":" + port
 	load := steady(t, lasting, 100, 4)
 
-	r := startReplayIn(t, in, filepath.Join(t.TempDir(), "results"), "--trace", load, "--url", url, "--limit", "50").finish(t)
+	r := startReplayIn(t, in, "--trace", load, "--url", url, "--limit", "50").finish(t)
 	r.only(t, "ok")
-	if !strings.Contains(strings.Join(strings.Fields(r.stderr), " "), url+": 1 of 2 addresses refuse connections and are left out") || r.summary.Endpoints != nil {
-		t.Errorf("the dead address is not left out:\n%s", r.stderr)
-	}
+	expect.Contains(t, unwrapped(r.stderr), url+": 1 of 2 addresses refuse connections and are left out")
+	expect.Equal(t, r.summary.Endpoints == nil, true, "one address is left")
 
 	second := startMock(t, "--listen", "127.0.0.3:"+port)
-	running := startReplayIn(t, in, filepath.Join(t.TempDir(), "results"), "--trace", load, "--url", url)
-	until(t, "some requests have ended", func() bool { return running.recorded(t, "ok") >= 100 })
+	running := startReplayIn(t, in, "--trace", load, "--url", url)
+	running.untilRecorded(t, 100, "ok")
 	second.kill(t)
-	until(t, "some requests have failed", func() bool { return running.recorded(t, "connect_error") >= 40 })
+	running.untilRecorded(t, 40, "connect_error")
 	r = running.endedEarly(t)
 	r.prove(t)
 	for _, l := range r.lines {
@@ -42,5 +39,5 @@ func TestNameWithADeadAddress(t *testing.T) {
 			t.Errorf("row %d to %s is %s", l.Row, l.Endpoint, l.Outcome)
 		}
 	}
-	expect.Contains(t, strings.Join(strings.Fields(r.stderr), " "), url+" at 127.0.0.3:"+port+" failed from ", "the dead address is not named:\n%s", r.stderr)
+	expect.Contains(t, unwrapped(r.stderr), url+" at 127.0.0.3:"+port+" failed from ", "the dead address is not named:\n%s", r.stderr)
 }

@@ -1,14 +1,9 @@
 package bench
 
 import (
-	"bytes"
 	"fmt"
-	"io"
 	"math"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -52,9 +47,9 @@ func targetDies(t *testing.T, load string) (tooSlow string) {
 	mocks := []*mockServer{startMock(t), startMock(t), startMock(t)}
 	dying := mocks[1]
 	r := startReplay(t, "--trace", load, "--url", mocks[0].url, "--url", dying.url, "--url", mocks[2].url, "--scrape-interval", "200ms")
-	until(t, "some requests have ended", func() bool { return r.recorded(t, "ok") >= 200 })
+	r.untilRecorded(t, 200, "ok")
 	dying.kill(t)
-	until(t, "some requests have failed", func() bool { return r.recorded(t, "connect_error") >= 40 || r.ended() })
+	r.untilRecorded(t, 40, "connect_error")
 	dying.restart(t)
 	res := r.finish(t)
 	res.prove(t)
@@ -131,7 +126,7 @@ func (r *results) outage(t *testing.T, url string, failed []line) metrics.Outage
 	if !begins || since < o.Failed {
 		t.Errorf("from %v s on: a failure ended then %t, %d since, want %d", o.FromS, begins, since, o.Failed)
 	}
-	said := strings.Join(strings.Fields(r.stderr), " ")
+	said := unwrapped(r.stderr)
 	if want := fmt.Sprintf("%s failed from ", url); !strings.Contains(said, want) || !strings.Contains(said, fmt.Sprintf("(%d of %d requests, most by connect_error, ", o.Failed, o.Requests)) {
 		t.Errorf("the page does not say %q:\n%s", want, r.stderr)
 	}
@@ -199,28 +194,19 @@ func TestShutDown(t *testing.T) {
 func shutDown(t *testing.T, load string, killed bool) (tooSlow string) {
 	t.Helper()
 	m := startMock(t, append(map[bool][]string{true: {"--fault", "stall:3@0.5"}}[killed], "--itl", "5ms")...) // whom it cuts off
-	to, err := url.Parse(m.url)
-	must.Do(t, err)
-	proxy := httputil.NewSingleHostReverseProxy(to)
-	proxy.FlushInterval = -1
-	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body) // net/http closes what is not read when the answer begins
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		proxy.ServeHTTP(w, r)
-	}))
-	defer front.Close()
+	front := forward(t, func(*http.Request) int { return 0 }, m.url)
 	target := front.URL
 	if killed {
 		target = m.url
 	}
 	r := startReplay(t, "--trace", load, "--url", target, "--no-probe")
-	until(t, "some requests have ended", func() bool { return r.recorded(t, "ok") >= 40 })
+	r.untilRecorded(t, 40, "ok")
 	if killed {
 		m.kill(t)
-	} else if err := front.Config.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
+	} else {
+		must.Do(t, front.Config.Shutdown(t.Context()))
 	}
-	until(t, "some requests have failed", func() bool { return r.recorded(t, "connect_error") >= 40 })
+	r.untilRecorded(t, 40, "connect_error")
 	res := r.endedEarly(t)
 	res.prove(t)
 	refused := int64(math.MaxInt64)
@@ -233,7 +219,7 @@ func shutDown(t *testing.T, load string, killed bool) (tooSlow string) {
 		return fmt.Sprintf("answers were read long after the first refusal: %t", after)
 	}
 	must.Equal(t, len(res.summary.Outages), 1, res.summary.Outages)
-	o, said := res.summary.Outages[0], strings.Join(strings.Fields(res.stderr), " ")
+	o, said := res.summary.Outages[0], unwrapped(res.stderr)
 	want := "it was shut down, not killed"
 	if killed {
 		want = "it died or was killed"

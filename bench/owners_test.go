@@ -40,9 +40,7 @@ func ownedTrace(t *testing.T) (path string, owners []map[string]any) {
 		text.Write(append(line, '\n'))
 		owners = append(owners, owner)
 	}
-	path = filepath.Join(t.TempDir(), "owned.jsonl")
-	writeFile(t, path, text.String())
-	return path, owners
+	return newFile(t, "owned.jsonl", text.String()), owners
 }
 
 // TestOwnersOnTheWire: a server finds in each request the model, the priority and the headers that its row says, and
@@ -119,28 +117,22 @@ func TestOwnersOnTheWire(t *testing.T) {
 // take such a trace.
 func TestOwnersOfAnyFormat(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "b.csv")
-	writeFile(t, path, "Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type\n"+
+	path := newFile(t, "b.csv", "Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type\n"+
 		"0,0,,gpt-4,20,2,22,API log\n0.1,1,,,20,2,22,API log\n")
 	if code, _, said := inspect(t, "--fields", "model=Model", path); code != 0 {
 		t.Errorf("exit %d\n%s", code, said)
 	}
-	p := start(t, nil, "convert", "--fields", "model=Model", "--format", "mooncake", path)
-	expect.Equal(t, p.wait(t), 0, p.stderr.String())
-	rows := strings.Split(strings.TrimSpace(p.stdout.String()), "\n")
-	expect.Contains(t, rows[0], `"model":"gpt-4"`, "the first row")
-	expect.Equal(t, strings.Contains(rows[1], "model"), false, rows[1])
+	first, second, _ := strings.Cut(succeeds(t, "convert", "--fields", "model=Model", "--format", "mooncake", path), "\n")
+	expect.Contains(t, first, `"model":"gpt-4"`, "the first row")
+	expect.Lacks(t, second, "model", "the second row")
 
 	path, owners := ownedTrace(t)
-	p = start(t, nil, "convert", "--block-tokens", "16", "--format", "mooncake", path)
-	expect.Equal(t, p.wait(t), 0, p.stderr.String())
-	for i, line := range strings.Split(strings.TrimSpace(p.stdout.String()), "\n") {
-		var row struct{ Headers map[string]string }
-		must.Do(t, json.Unmarshal([]byte(line), &row))
+	type row struct{ Headers map[string]string }
+	for i, r := range readLines[row](t, convert(t, "--block-tokens", "16", "--format", "mooncake", path)) {
 		given, _ := owners[i]["headers"].(map[string]any)
-		expect.Equal(t, len(row.Headers), len(given), line)
+		expect.Equal(t, len(r.Headers), len(given), "headers of row %d", i)
 		for name, value := range given {
-			expect.Equal(t, row.Headers[strings.ToLower(name)], fmt.Sprint(value), line)
+			expect.Equal(t, r.Headers[strings.ToLower(name)], fmt.Sprint(value), "row %d", i)
 		}
 	}
 }
@@ -148,8 +140,7 @@ func TestOwnersOfAnyFormat(t *testing.T) {
 // TestOwnersOfSamples: formats that have models, or who asks, in their objects fill the fields by the names there.
 func TestOwnersOfSamples(t *testing.T) {
 	t.Parallel()
-	swiss := filepath.Join(t.TempDir(), "swiss.jsonl")
-	writeFile(t, swiss, `{"timestamp":0,"prompt_tokens":9,"completion_tokens":2,"llm":"apertus-70b","user_hash":"u1"}`+"\n"+
+	swiss := newFile(t, "swiss.jsonl", `{"timestamp":0,"prompt_tokens":9,"completion_tokens":2,"llm":"apertus-70b","user_hash":"u1"}`+"\n"+
 		`{"timestamp":5,"prompt_tokens":9,"completion_tokens":2,"llm":"apertus-8b","user_hash":"u2"}`+"\n"+
 		`{"timestamp":9,"prompt_tokens":9,"completion_tokens":2,"llm":"apertus-8b"}`+"\n")
 	for _, c := range []struct {
@@ -164,18 +155,14 @@ func TestOwnersOfSamples(t *testing.T) {
 			map[string]int{"model=apertus-70b": 1, "model=apertus-8b": 2, "tenant=u1": 1, "tenant=u2": 1}},
 	} {
 		for _, named := range []bool{false, true} {
-			args := []string{"convert", "--format", "mooncake", c.path}
+			args := []string{c.path}
 			if named {
 				args = append(args, "--fields", c.fields)
 			} else if c.path == swiss {
 				continue
 			}
-			p := start(t, nil, args...)
-			must.Equal(t, p.wait(t), 0, p.stderr.String())
 			got := map[string]int{}
-			for line := range strings.Lines(p.stdout.String()) {
-				var row map[string]any
-				must.Do(t, json.Unmarshal([]byte(line), &row))
+			for _, row := range readLines[map[string]any](t, convert(t, with(args, "--format", "mooncake")...)) {
 				for _, field := range []string{"tenant", "model", "class", "priority"} {
 					if row[field] != nil {
 						got[field+"="+fmt.Sprint(row[field])]++
@@ -183,9 +170,9 @@ func TestOwnersOfSamples(t *testing.T) {
 				}
 			}
 			want := c.want
-			code, said, _ := inspect(t, args[3:]...)
+			code, said, _ := inspect(t, args...)
 			expect.Equal(t, code, 0, said)
-			told := strings.Contains(strings.Join(strings.Fields(said), " "), "only if all servers list them, or by --fields "+strings.Split(c.fields, ",")[0])
+			told := strings.Contains(unwrapped(said), "only if all servers list them, or by --fields "+strings.Split(c.fields, ",")[0])
 			several := c.format == "copilot" || c.format == "tracelab"
 			expect.Equal(t, told, several && !named, "%s: inspect says that nobody asks for the models:\n%s", c.format, said)
 			if !named { // a server need not have the models of a recording
@@ -200,11 +187,10 @@ func TestOwnersOfSamples(t *testing.T) {
 // the ideal follows: then alone blocks are kept by model.
 func TestRecordedModels(t *testing.T) {
 	t.Parallel()
-	trace := filepath.Join(t.TempDir(), "dynamo.jsonl")
 	text := string(readFile(t, "samples/dynamo.jsonl"))
 	half := strings.Count(text, `"model":"sample"`) / 2
 	text = strings.Replace(text, `"model":"sample"`, `"model":"lora-1"`, half)
-	writeFile(t, trace, strings.ReplaceAll(text, `"model":"sample"`, `"model":"lora-2"`))
+	trace := newFile(t, "dynamo.jsonl", strings.ReplaceAll(text, `"model":"sample"`, `"model":"lora-2"`))
 	for _, adapters := range []string{"0", "1", "2"} {
 		m := startMock(t, "--adapters", adapters, "--log-all")
 		r := run(t, "--trace", trace, "--url", m.url, "--rate", "max")
@@ -239,37 +225,4 @@ func TestHitsByModel(t *testing.T) {
 		expect.Equal(t, rec.CachedTokens, want, "row", rec.Row)
 	}
 	expect.Equal(t, len(first), 3, "models, and none")
-}
-
-// TestOwnersRefused: what no row can fill, and values that no header can carry.
-func TestOwnersRefused(t *testing.T) {
-	t.Parallel()
-	path, _ := ownedTrace(t)
-	plain := steady(t, 5, 100, 2)
-	tenants := filepath.Join(t.TempDir(), "tenants.jsonl")
-	writeFile(t, tenants, `{"timestamp":0,"input_length":5,"output_length":1,"tenant":"a"}`+"\n")
-	for want, args := range map[string][]string{
-		"--header x-class: no row has a class": {"--trace", plain, "--header", "x-class: {class}"},
-		"--header x-both: no row has a class":  {"--trace", tenants, "--header", "x-both: {tenant}/{class}"},
-		"--api tgi has no place for them":      {"--trace", path, "--block-tokens", "16", "--api", "tgi"},
-	} {
-		said := refused(t, append(args, "--url", "127.0.0.1:1", "--no-probe")...)
-		expect.Contains(t, said, want, "refused")
-	}
-	bad := filepath.Join(t.TempDir(), "bad.jsonl")
-	writeFile(t, bad, `{"timestamp":0,"input_length":5,"output_length":1,"tenant":"a\nb"}`+"\n")
-	expect.Contains(t, refused(t, "--trace", bad, "--url", "127.0.0.1:1"), "control character", "a tenant with a line break")
-	for headers, want := range map[string]string{
-		`{"x-a":"b\nc"}`: "control character", `{"x-a\r\nb":"c"}`: "control character", `{"authorization":"a"}`: "may not set authorization",
-		`{"x-api-key":"secret"}`: "no credentials", `{"X-Request-Id":"1"}`: "may not set x-request-id", `{"host":"a"}`: "may not set host",
-		`{"x a":"b"}`: "header name", `["x-a"]`: "want", `{"x-a":1}`: "want a string", `{"x-a":"` + strings.Repeat("b", 600) + `"}`: "512 at most",
-		"{" + strings.Repeat(`"x-a":"b",`, 16) + `"x-b":"c"}`: "more than 16 headers",
-	} {
-		writeFile(t, bad, `{"timestamp":0,"input_length":5,"output_length":1,"headers":`+headers+"}\n")
-		expect.Contains(t, refused(t, "--trace", bad, "--url", "127.0.0.1:1", "--no-probe"), want, headers)
-	}
-	writeFile(t, bad, `{"timestamp":0,"input_length":5,"output_length":1,"priority":"soon"}`+"\n")
-	expect.Contains(t, refused(t, "--trace", bad, "--url", "127.0.0.1:1"), "no whole number", "a priority in words")
-	writeFile(t, bad, `{"timestamp":0,"payload":{"prompt":"a","max_tokens":1},"model":"b"}`+"\n")
-	expect.Contains(t, refused(t, "--trace", bad, "--url", "127.0.0.1:1"), "payload has another model than the row", "two models")
 }

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bytes"
 	"fmt"
 	"net"
 	"os"
@@ -44,10 +43,9 @@ func TestCap(t *testing.T) {
 		t.Errorf("cap %+v, want %d held back for 100 ms and more", c, held)
 	}
 	expect.Contains(t, r.stderr, "5 in flight", "the page does not tell of the cap")
-	late := start(t, nil, "--trace", load, "--url", m.url, "--rate", "1000", "--concurrency", "5", "--output", t.TempDir()+"/late")
-	if code := late.wait(t); code != 1 || !strings.Contains(strings.Join(strings.Fields(late.stderr.String()), " "), "the cap of 5 in flight held") {
-		t.Errorf("exit %d, want 1 and the cap named:\n%s", code, late.stderr.String())
-	}
+	late := run(t, "--trace", load, "--url", m.url, "--rate", "1000", "--concurrency", "5", "--max-drift", "1ms")
+	expect.Equal(t, late.code, 1, "exit code of a run that the cap makes late")
+	expect.Contains(t, unwrapped(late.stderr), "the cap of 5 in flight held")
 }
 
 // TestWarmUp: its requests reach the server, and nothing else knows of them.
@@ -93,17 +91,13 @@ func TestJSON(t *testing.T) {
 	t.Parallel()
 	m := startMock(t)
 	r := run(t, with(chat, "--url", m.url, "--json")...)
-	onDisk, err := os.ReadFile(filepath.Join(r.dir, "summary.json"))
-	if err != nil || !bytes.Equal(onDisk, []byte(r.stdout)) {
-		t.Errorf("standard output differs from summary.json (%v):\n%s", err, r.stdout)
-	}
+	expect.Equal(t, r.stdout, string(readFile(t, filepath.Join(r.dir, "summary.json"))), "standard output")
 	report := start(t, nil, "report", r.dir)
-	expect.Equal(t, report.wait(t), r.code, "report: exit:\n%s", report.stderr.String())
+	report.ends(t, r.code)
 	expect.Contains(t, report.stdout.String(), "30 ok", "report")
 	steady := start(t, nil, "report", r.dir, "--steady=99%")
-	if steady.wait(t); !strings.Contains(steady.stdout.String(), "within 99 % of the median") {
-		t.Errorf("report of the steady part shows:\n%s%s", steady.stdout.String(), steady.stderr.String())
-	}
+	steady.wait(t)
+	expect.Contains(t, steady.stdout.String(), "within 99 % of the median", "report of the steady part: %s", &steady.stderr)
 }
 
 // TestDryRun sends nothing and writes nothing.

@@ -33,7 +33,7 @@ func TestRecipes(t *testing.T) {
 	home := t.TempDir()
 	trace := steady(t, 200, 1000, 3)
 	for _, name := range []string{"A", "B"} {
-		startReplayIn(t, nil, filepath.Join(home, "results", name), "--trace", trace, "--url", m.url).finish(t)
+		startReplayTo(t, nil, filepath.Join(home, "results", name), "--trace", trace, "--url", m.url).finish(t)
 	}
 	page := must.Have(filepath.Abs("../cmd/fastreplay/manual/analysis.md"))(t)
 	c := exec.Command("python3", "-c", runRecipes, page)

@@ -33,23 +33,23 @@ func startRecorder(t *testing.T, upstream string, args ...string) *recorderProce
 	r := &recorderProcess{file: filepath.Join(t.TempDir(), "day.jsonl.zst")}
 	r.process = start(t, nil, append([]string{"record", "--listen", "127.0.0.1:0", "--upstream", upstream, "--output", r.file,
 		"--tokenizer", tokenizer.CL100K}, args...)...)
-	until(t, "the recorder listens", func() bool {
-		if r.ended() {
-			t.Fatalf("the recorder ended:\n%s", r.stderr.String())
-		}
-		line, err := bufio.NewReader(strings.NewReader(r.stdout.String())).ReadString('\n')
-		r.url, _ = strings.CutPrefix(strings.TrimSpace(line), "listening on ")
-		return err == nil && r.url != ""
-	})
+	r.url = r.listening(t)
 	return r
 }
 
 // stop ends the recorder and reads its file.
 func (r *recorderProcess) stop(t *testing.T) *trace.Trace {
 	t.Helper()
-	r.signal(t, os.Interrupt)
-	must.Equal(t, r.wait(t), 0, "the recorder ended:\n%s", r.stderr.String())
+	r.interrupt(t)
 	return must.Have(trace.Open(r.file, trace.Options{Strict: true}))(t)
+}
+
+// untilGrown waits until more is in a file than there is now.
+func untilGrown(t *testing.T, path string) {
+	t.Helper()
+	size := func() int64 { return must.Have(os.Stat(path))(t).Size() }
+	before := size()
+	until(t, path+" grows", func() bool { return size() > before })
 }
 
 // chatTokens are those that ChatML puts before and behind one message, as the recorder counts them.
@@ -67,13 +67,7 @@ func TestRecorderKilled(t *testing.T) {
 	rec := startRecorder(t, m.url, "--metrics-addr", "127.0.0.1:0")
 	load := steady(t, 400, 100, 20)
 	r := startReplay(t, "--trace", load, "--url", rec.url)
-	sizes := func() int64 {
-		info, err := os.Stat(rec.file)
-		must.Do(t, err)
-		return info.Size()
-	}
-	empty := sizes()
-	until(t, "rows are on the disk", func() bool { return sizes() > empty })
+	untilGrown(t, rec.file)
 	must.Do(t, rec.Process.Kill())
 	<-rec.gone
 	r.signal(t, os.Interrupt)
@@ -125,7 +119,7 @@ func TestRecorderTellsWhatIsMissing(t *testing.T) {
 		rec := startRecorder(t, m.url, "--memory", memory)
 		run(t, "--trace", steady(t, 20, 100, 8), "--url", rec.url, "--resend", "never")
 		rec.signal(t, os.Interrupt)
-		must.Equal(t, rec.wait(t), want, "exit code:\n%s", rec.stderr.String())
+		rec.ends(t, want)
 		expect.Equal(t, strings.Contains(rec.stderr.String(), "rows missing: "), want == 1, "said: %s", rec.stderr.String())
 	}
 }
@@ -185,10 +179,9 @@ func TestBehindAnAnswer(t *testing.T) {
 		_ = must.Have(io.ReadAll(resp.Body))(t)
 		_ = resp.Body.Close()
 	}
-	rec.signal(t, os.Interrupt)
-	must.Equal(t, rec.wait(t), 0, "the recorder ended:\n%s", rec.stderr.String())
-	if said := rec.stderr.String(); strings.Contains(said, "secret") || strings.Contains(said, "HTTP/1.1") {
-		t.Errorf("%s", said)
+	rec.interrupt(t)
+	for _, words := range []string{"secret", "HTTP/1.1"} {
+		expect.Lacks(t, rec.stderr.String(), words)
 	}
 }
 
@@ -203,8 +196,7 @@ func TestRecorderKeepsOwners(t *testing.T) {
 		fmt.Fprintf(&load, `{"timestamp":%d,"input_length":60,"output_length":3,"tenant":%q,"model":%q,"priority":%s,"extra":{"temperature":0.5,"user":"jane"}}`+"\n",
 			i, o.Tenant, o.Model, o.Priority)
 	}
-	file := filepath.Join(t.TempDir(), "load.jsonl")
-	writeFile(t, file, load.String())
+	file := newFile(t, "load.jsonl", load.String())
 	m := startMock(t)
 	for range 2 {
 		rec := startRecorder(t, m.url, "--keep", "model:plain", "--keep", "tenant=x-tenant:plain", "--keep", "priority", "--keep", "temperature")

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -32,13 +31,7 @@ func TestRecorderTellsNoWord(t *testing.T) {
 	crashing := []string{"sh", "-c", `ulimit -c unlimited; GOTRACEBACK=crash exec "$@"`, "sh"}
 	rec := startInDir(t, dir, crashing, "record", "--listen", "127.0.0.1:0", "--upstream", url, "--output", day, "--tokenizer", tokenizer.CL100K,
 		"--key-file", "new:"+key, "--keep", "model", "--keep", "tenant=x-tenant", "--metrics-addr", "127.0.0.1:0")
-	var to string
-	until(t, "the recorder listens", func() bool {
-		to, _, _ = strings.Cut(strings.TrimPrefix(rec.stdout.String(), "listening on "), "\n")
-		return strings.HasPrefix(to, "http")
-	})
-	size := func() int64 { return must.Have(os.Stat(day))(t).Size() }
-	empty := size()
+	to := rec.listening(t)
 	for range 20 {
 		body := fmt.Sprintf(`{"model":"lora-%s","user":%q,"messages":[{"role":"user","content":"Who is the %s?"}]}`, word, word, strings.Repeat(word+" ", 40))
 		req := must.Have(http.NewRequest(http.MethodPost, to+"/v1/chat/completions", strings.NewReader(body)))(t)
@@ -48,7 +41,7 @@ func TestRecorderTellsNoWord(t *testing.T) {
 		_ = must.Have(io.ReadAll(resp.Body))(t)
 		_ = resp.Body.Close()
 	}
-	until(t, "rows are on the disk", func() bool { return size() > empty })
+	untilGrown(t, day)
 	said := map[string]string{"the command line": string(readFile(t, fmt.Sprintf("/proc/%d/cmdline", rec.Process.Pid)))}
 	must.Do(t, rec.Process.Signal(syscall.SIGABRT))
 	<-rec.gone

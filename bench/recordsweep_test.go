@@ -219,8 +219,7 @@ func sweepRecorder(t *testing.T, cells []*sweepCell, path string, total int) {
 	if again.Load() > s.closed.Load() {
 		t.Error("the recorder failed more often than the server ended connections")
 	}
-	rec.signal(t, os.Interrupt)
-	must.Equal(t, rec.wait(t), 0, "the recorder ended:\n%s", rec.stderr.String())
+	rec.interrupt(t)
 }
 
 func unfollowed(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

@@ -102,9 +102,7 @@ func shortJobs(t *testing.T, path string) string {
 	}
 	must.Do(t, in.Err())
 	slices.SortFunc(lines, func(a, b string) int { return cmp.Compare(len(a), len(b)) })
-	file := filepath.Join(t.TempDir(), "jobs.jsonl")
-	writeFile(t, file, strings.Join(lines[:8], "\n")+"\n")
-	return file
+	return newFile(t, "jobs.jsonl", strings.Join(lines[:8], "\n")+"\n")
 }
 
 // TestRecord: what is replayed through the recorder comes back as a trace of the same lengths, sessions as far as

@@ -3,7 +3,6 @@ package bench
 import (
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -65,8 +64,7 @@ func TestModelsThatAreNotServed(t *testing.T) {
 {"timestamp":1,"payload":{"model":"m","messages":[{"role":"user","content":"a"}],"max_tokens":1}}
 {"timestamp":2,"payload":{"messages":[{"role":"user","content":"a"}],"model":"gpt\u002d4","max_tokens":1}}
 `
-	path := filepath.Join(t.TempDir(), "trace.jsonl")
-	writeFile(t, path, file)
+	path := newFile(t, "trace.jsonl", file)
 	const want = `2 requests (the first is row 0, from 0) for the model "gpt-4", which `
 	r := run(t, path, "--url", m.url, "--max-error-rate", "1")
 	expect.Contains(t, r.stderr, want+m.url+"/v1/models does not list; --extra-inputs model:m replaces it", "not named")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"math"
 	"os"
@@ -171,6 +172,14 @@ func (r *replay) recorded(t *testing.T, outcome string) int {
 		t.Fatal(err)
 	}
 	return bytes.Count(text, []byte(`"outcome":"`+outcome+`"`))
+}
+
+// untilRecorded waits until so many requests have an outcome on disk, or the run is over.
+func (r *replay) untilRecorded(t *testing.T, least int, outcome string) {
+	t.Helper()
+	until(t, fmt.Sprintf("%d requests are %s", least, outcome), func() bool {
+		return r.recorded(t, outcome) >= least || r.ended()
+	})
 }
 
 // outcomes counts the lines by outcome.

@@ -2,23 +2,14 @@ package bench
 
 import (
 	"fmt"
-	"path/filepath"
 	"testing"
 )
-
-// targetsFile writes a file for --targets.
-func targetsFile(t *testing.T, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "targets.txt")
-	writeFile(t, path, text)
-	return path
-}
 
 // TestTargetsFile: weights in a file decide how many requests each server gets.
 func TestTargetsFile(t *testing.T) {
 	t.Parallel()
 	a, b := startMock(t), startMock(t)
-	file := targetsFile(t, fmt.Sprintf("# two of them\n\n%s\n %s 3 # the larger one\n", a.url, b.url))
+	file := newFile(t, "targets.txt", fmt.Sprintf("# two of them\n\n%s\n %s 3 # the larger one\n", a.url, b.url))
 	r := run(t, "samples/bailian.jsonl", "--scale", "8", "--targets", file)
 	r.only(t, "ok")
 	byTarget := map[string]int{}

@@ -14,8 +14,7 @@ import (
 func TestRunAgain(t *testing.T) {
 	t.Parallel()
 	m := startMock(t)
-	key := filepath.Join(t.TempDir(), "key")
-	writeFile(t, key, "s3cr3t-key")
+	key := newFile(t, "key", "s3cr3t-key")
 	first := run(t, "--trace", "samples/mooncake-small.jsonl", "--url", m.url, "--limit", "40", "--rate", "200", "--arrival", "gamma:0.5",
 		"--seed", "7", "--amplify", "1.5", "--api", "chat", "--extra-inputs", "temperature:0", "--header", "X-Team: s3cr3t", "--api-key-file", key,
 		"--goodput", "ttft:1000 tpot:100", "--fields", "timestamp=timestamp", "--warmup", "2", "--chat-overhead", "0,0", "--no-probe", "--model", "m")

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -66,6 +67,12 @@ func (p *pseudoTerminal) resize(t testing.TB, columns uint16) {
 	must.Do(t, unix.IoctlSetWinsize(int(p.master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}))
 }
 
+// untilShown waits until the terminal has shown these words.
+func (p *pseudoTerminal) untilShown(t testing.TB, words string) {
+	t.Helper()
+	until(t, words+" is shown", func() bool { return strings.Contains(p.shown.String(), words) })
+}
+
 // state returns how the terminal works.
 func (p *pseudoTerminal) state(t testing.TB) unix.Termios {
 	t.Helper()
@@ -73,12 +80,13 @@ func (p *pseudoTerminal) state(t testing.TB) unix.Termios {
 	return *now
 }
 
-func (p *pseudoTerminal) ended() bool {
+// end waits for the end of the program.
+func (p *pseudoTerminal) end(t testing.TB) {
+	t.Helper()
 	select {
 	case <-p.gone:
-		return true
-	default:
-		return false
+	case <-time.After(patience):
+		t.Fatalf("%v still runs after %v; it said:\n%s", p.Args, patience, &p.shown)
 	}
 }
 
@@ -99,17 +107,17 @@ func TestScreen(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "results")
 			p := startOnTerminal(t, "xterm-256color", "--trace", load, "--url", m.url, "--output", dir)
-			until(t, "the screen is drawn", func() bool { return strings.Contains(p.shown.String(), "in flight") })
+			p.untilShown(t, "in flight")
 			if now := p.state(t); now.Lflag&(unix.ICANON|unix.ECHO) != 0 {
 				t.Errorf("the terminal's modes are %x", now.Lflag)
 			}
 			p.resize(t, 130)
-			until(t, "there are tables", func() bool { return strings.Contains(p.shown.String(), "last 60 s") })
+			p.untilShown(t, "last 60 s")
 			if strings.ToLower(name)[0] != 'q' {
 				_, _ = p.master.Write([]byte("\x1b[200~xq\x1b[201~\x1b[A")) // pasted, and an arrow: no key of ours
 			}
 			stop(p)
-			until(t, "it ends", p.ended)
+			p.end(t)
 			until(t, "the terminal is restored", func() bool { return p.state(t) == p.before })
 			if name == "SIGKILL" {
 				return
@@ -133,20 +141,20 @@ func TestBackground(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "results")
 	p := startProgram(t, "xterm", "sh", "-c", `set -m; "$@"; bg; wait %1`, "sh", binary, "--trace",
 		steady(t, 300, 100, 5), "--url", m.url, "--output", dir)
-	until(t, "the screen is drawn", func() bool { return strings.Contains(p.shown.String(), "in flight") })
+	p.untilShown(t, "in flight")
 	_, _ = p.master.Write([]byte{26}) // Ctrl-Z
-	until(t, "it ends", p.ended)
+	p.end(t)
 	expect.Equal(t, len(readResults(t, dir).lines), 300, "records")
 	_, behind, _ := strings.Cut(p.shown.String(), "${@}") // as the shell names it
-	expect.Equal(t, strings.Contains(behind, "\x1b[A"), false, "lines of others are erased: %q", behind)
-	expect.Equal(t, strings.Contains(p.shown.String(), "interrupted"), false, "sent a hangup, since it was stopped: %s", p.shown.String())
+	expect.Lacks(t, behind, "\x1b[A", "lines of others are erased")
+	expect.Lacks(t, p.shown.String(), "interrupted", "sent a hangup, since it was stopped")
 }
 
 // TestDumbTerminal: a terminal that obeys nothing gets lines, and its modes stay.
 func TestDumbTerminal(t *testing.T) {
 	t.Parallel()
 	p := startOnTerminal(t, "dumb", "--trace", steady(t, 20, 50, 5), "--output", filepath.Join(t.TempDir(), "results"))
-	until(t, "it ends", p.ended)
+	p.end(t)
 	if p.state(t) != p.before || strings.Contains(p.shown.String(), "\x1b[?") || strings.Contains(p.shown.String(), "in flight 1") {
 		t.Errorf("%q", p.shown.String())
 	}

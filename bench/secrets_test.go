@@ -80,8 +80,7 @@ func TestSecretsStayInside(t *testing.T) {
 		t.Run(fmt.Sprint(length), func(t *testing.T) {
 			t.Parallel()
 			url := serve(t, parrot(key))
-			file := filepath.Join(t.TempDir(), "key")
-			writeFile(t, file, key)
+			file := newFile(t, "key", key)
 			said := ""
 			for _, flags := range [][]string{
 				{"--api-key-file", file, "--no-probe", "--cold", "off", "--scrape", "auto", "--scrape-url", url + "/metrics"}, {"--api-key-file", file, "--cold", "off"},

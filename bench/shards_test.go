@@ -13,7 +13,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
@@ -116,7 +115,7 @@ func TestShards(t *testing.T) {
 		load = append(load, "--url", m.url)
 	}
 	single := start(t, prefixes[0], append(load, "--dry-run", "--json", "--no-probe")...)
-	must.Equal(t, single.wait(t), 0, single.stderr.String())
+	single.ends(t, 0)
 	var plan report.Plan
 	must.Do(t, json.Unmarshal([]byte(single.stdout.String()), &plan))
 	var dir string
@@ -140,7 +139,7 @@ func TestShards(t *testing.T) {
 	r.prove(t)
 	whose := map[float64]int{}
 	for k := range count {
-		for _, l := range rawLines(t, shardDir(dir, k)) {
+		for _, l := range readLines[map[string]any](t, requestsFile(shardDir(dir, k))) {
 			if session, has := l["session"].(float64); has {
 				if other, known := whose[session]; known && other != k {
 					t.Fatalf("conversation %v is in shards %d and %d", session, other, k)
@@ -162,10 +161,6 @@ func deref(v *float64) float64 {
 		return math.NaN()
 	}
 	return *v
-}
-
-func rawLines(t *testing.T, dir string) []map[string]any {
-	return readLines[map[string]any](t, requestsFile(dir))
 }
 
 // TestShardDies: a shard that is killed during its run is named, and what it did not send has records.
@@ -249,19 +244,14 @@ func TestShardLost(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			all := []*process{startShard(t, nil, dir, 0, 3, load...), startShard(t, nil, dir, 1, 3, load...)} // of three: they wait
-			for k, p := range all {
-				until(t, "shard "+fmt.Sprint(k)+" waits", func() bool { return strings.Contains(p.stderr.String(), "waiting for the other shards") })
+			for _, p := range all {
+				p.untilSaid(t, "waiting for the other shards")
 			}
 			all[c.lost].signal(t, c.by)
-			left := all[1-c.lost]
-			if code := left.wait(t); code != 2 || !strings.Contains(left.stderr.String(), c.want) || !strings.Contains(left.stderr.String(), "nothing was sent") {
-				t.Errorf("exit %d; want %q:\n%s", code, c.want, left.stderr.String())
-			}
+			all[1-c.lost].ends(t, 2, c.want, "nothing was sent")
 			if c.by == syscall.SIGSTOP {
 				all[c.lost].signal(t, syscall.SIGCONT)
-				if code := all[c.lost].wait(t); code != 2 {
-					t.Errorf("exit %d:\n%s", code, all[c.lost].stderr.String())
-				}
+				all[c.lost].ends(t, 2)
 			}
 		})
 	}
@@ -269,13 +259,11 @@ func TestShardLost(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()
 		zero, one := startShard(t, nil, dir, 0, 3, load...), startShard(t, nil, dir, 1, 3, load...)
-		until(t, "shard 1 waits", func() bool { return strings.Contains(one.stderr.String(), "waiting for the other shards") })
+		one.untilSaid(t, "waiting for the other shards")
 		one.signal(t, syscall.SIGSTOP)
 		zero.signal(t, os.Interrupt)
-		expect.Equal(t, zero.wait(t), 130, zero.stderr.String())
+		zero.ends(t, 130)
 		one.signal(t, syscall.SIGCONT)
-		if code := one.wait(t); code != 2 || !strings.Contains(one.stderr.String(), "shard 0 ") {
-			t.Errorf("exit %d:\n%s", code, one.stderr.String())
-		}
+		one.ends(t, 2, "shard 0 ")
 	})
 }

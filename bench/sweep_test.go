@@ -530,9 +530,7 @@ func (r sweepRun) load(t *testing.T, url string) []string {
 	for i := range r.rows {
 		fmt.Fprintf(&b, `{"model":"m","prompt":"word %d","stream":%v}`+"\n", i, !r.whole)
 	}
-	path := filepath.Join(t.TempDir(), "bodies.jsonl")
-	writeFile(t, path, b.Bytes())
-	return append(args, "--trace", path, "--format", "raw_payload", "--endpoint", "/v1/completions")
+	return append(args, "--trace", newFile(t, "bodies.jsonl", b.Bytes()), "--format", "raw_payload", "--endpoint", "/v1/completions")
 }
 
 const (

@@ -1,10 +1,9 @@
 package bench
 
 import (
+	"bytes"
 	"cmp"
-	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/fastreplay/fastreplay/bench/expect"
@@ -85,10 +84,9 @@ func TestCacheTiersByCounters(t *testing.T) {
 // recordsOf are the records of a run.
 func recordsOf(t *testing.T, dir string) (all []record.Record) {
 	t.Helper()
-	text := must.Have(os.ReadFile(filepath.Join(dir, "requests.jsonl")))(t)
-	for line := range strings.Lines(string(text)) {
+	for line := range bytes.Lines(readFile(t, filepath.Join(dir, "requests.jsonl"))) {
 		var r record.Record
-		must.Do(t, record.Parse([]byte(line), &r))
+		must.Do(t, record.Parse(line, &r))
 		all = append(all, r)
 	}
 	return all

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -43,10 +42,8 @@ func (r *recorder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 // sent replays a file against a recorder and returns the bodies by row.
 func sent(t *testing.T, file string, args ...string) (*results, map[int64]string) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "trace.jsonl")
-	writeFile(t, path, file)
 	server := &recorder{bodies: map[string]string{}}
-	r := run(t, with(args, path, "--url", serve(t, server.ServeHTTP), "--no-probe")...)
+	r := run(t, with(args, newFile(t, "trace.jsonl", file), "--url", serve(t, server.ServeHTTP), "--no-probe")...)
 	r.only(t, "ok")
 	rows := map[int64]string{}
 	for _, l := range r.lines {
@@ -101,8 +98,7 @@ func TestPayloadsAreNotSalted(t *testing.T) {
 // TestUntimedTraces: without timestamps somebody must say when requests leave.
 func TestUntimedTraces(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "queries.jsonl")
-	writeFile(t, path, strings.Repeat(`{"text_input":"What is the capital of France?","output_length":4}`+"\n", 6))
+	path := newFile(t, "queries.jsonl", strings.Repeat(`{"text_input":"What is the capital of France?","output_length":4}`+"\n", 6))
 	for _, args := range [][]string{{"--concurrency", "2", "--warmup", "1"}, {"--rate", "50"}, {"--rate", "max"}, {"--ramp", "20:60:1s"}} {
 		m := startMock(t)
 		r := run(t, with(args, path, "--url", m.url)...)

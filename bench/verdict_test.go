@@ -2,7 +2,6 @@ package bench
 
 import (
 	"os"
-	"strings"
 	"testing"
 
 	"github.com/fastreplay/fastreplay/bench/must"
@@ -17,18 +16,13 @@ func TestRequire(t *testing.T) {
 		t.Errorf("exit %d, %+v\n%s", r.code, r.summary.Verdict.Objectives, r.stderr)
 	}
 	for objective, code := range map[string]int{"ttft.p50<600s": 0, "tpot.p50<1us": 3, "goodput>1%": 3} {
-		if report := start(t, nil, "report", r.dir, "--require", objective); report.wait(t) != code {
-			t.Errorf("report --require %s: not exit code %d\n%s", objective, code, report.stderr.String())
-		}
+		start(t, nil, "report", r.dir, "--require", objective).ends(t, code)
 	}
 	requests := requestsFile(r.dir)
 	whole := readFile(t, requests)
 	for _, left := range []int{len(whole) / 2, 0} {
 		must.Do(t, os.Truncate(requests, int64(left)))
-		report := start(t, nil, "report", r.dir, "--require", "ttft.p50<600s")
-		if report.wait(t) != 2 || !strings.Contains(report.stderr.String(), "cut, edited") {
-			t.Errorf("%d bytes of records: want exit code 2\n%s", left, report.stderr.String())
-		}
+		start(t, nil, "report", r.dir, "--require", "ttft.p50<600s").ends(t, 2, "cut, edited")
 	}
 	wrong := startMock(t, "--template-tokens", "21,5")
 	if r = run(t, with(chat, "--api", "chat", "--chat-overhead", "20,5", "--no-probe", "--model", "mock", "--url", wrong.url, "--require", "ttft.p50<1us")...); r.code != 1 || r.summary.Verdict.Valid || r.summary.Verdict.Missed() != 1 {

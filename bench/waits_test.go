@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -80,9 +78,7 @@ func writeGraph(t *testing.T, all []waiting) string {
 			"input_length": 20, "output_length": 1 + w.number%3, "hash_ids": []int{1, 2}, "not_before_ms": notBefore, "timestamp": w.atMS, "dependencies": dependencies}))(t)
 		b = append(append(b, row...), '\n')
 	}
-	path := filepath.Join(t.TempDir(), "graph.jsonl")
-	must.Do(t, os.WriteFile(path, b, 0o600))
-	return path
+	return newFile(t, "graph.jsonl", b)
 }
 
 // violations counts, by the server's log alone, the requests that came before what they depend on: the last token of

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/fastreplay/fastreplay/bench/expect"
-	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // question is what a body asks last.
@@ -27,20 +26,18 @@ func question(t *testing.T, body string) string {
 func convert(t *testing.T, args ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "converted")
-	p := start(t, nil, append([]string{"convert", "--output", path}, args...)...)
-	must.Equal(t, p.wait(t), 0, "convert %v: exit:\n%s", args, p.stderr.String())
+	succeeds(t, append([]string{"convert", "--output", path}, args...)...)
 	return path
 }
 
 // TestWordsAreTheReplays: a trace of numbers of tokens, written in words, asks what the trace itself asks.
 func TestWordsAreTheReplays(t *testing.T) {
 	t.Parallel()
-	file := readFile(t, "samples/bailian.jsonl")
-	part := slices.Collect(strings.Lines(string(file)))[:30]
-	path := filepath.Join(t.TempDir(), "part.jsonl")
-	writeFile(t, path, strings.Join(part, ""))
+	lines := slices.Collect(strings.Lines(string(readFile(t, "samples/bailian.jsonl"))))
+	part := strings.Join(lines[:30], "")
+	path := newFile(t, "part.jsonl", part)
 	how := []string{"--api", "chat", "--model", "m", "--cold", "off", "--rate", "300"}
-	_, want := sent(t, strings.Join(part, ""), with(how, "--prompt", "text", "--seed", "5")...)
+	_, want := sent(t, part, with(how, "--prompt", "text", "--seed", "5")...)
 	for _, format := range []string{"multi_turn", "batch"} {
 		written := readFile(t, convert(t, path, "--format", format, "--seed", "5"))
 		_, got := sent(t, string(written), how...)

@@ -11,21 +11,29 @@ import (
 )
 
 // TestRefusedLines: what options, trace and server decide is refused before anything is sent and written, in a last
-// line that says why. testdata/refused.txt has the lines, and words of what is said. S/ are the bundled traces, BAD/
-// malformed ones. NOBODY does not listen; the other servers are mocks, each named after what it cannot do.
+// line that says why. testdata/refused.txt has the lines, and words of what is said. A line that begins with = is a
+// file, by its name; its lines end with ⏎. S/ are the bundled traces, BAD/ malformed ones. NOBODY does not listen; the
+// other servers are mocks, each named after what it cannot do.
 func TestRefusedLines(t *testing.T) {
 	dir := t.TempDir()
 	names := []string{"S/", "../../bench/samples/", "BAD/", "../../codec/trace/testdata/", "SMALL", "../../bench/samples/mooncake-small.jsonl --limit 5", "OUT", filepath.Join(dir, "out")}
-	for name, text := range map[string]string{
-		"TEXTS": `{"timestamp":0,"text_input":"x"}` + "\n" + `{"timestamp":5,"messages":[{"role":"user","content":"x"}]}`, "HEAVY": "127.0.0.1:1\n127.0.0.1:2 heavy", "EMPTY": "# nobody",
-		"UNTIMED": `{"text_input":"x","output_length":4}`, "PAYLOAD": `{"payload":{"prompt":"y"}}`, "OWNPROMPT": `{"timestamp":0,"input_length":3,"output_length":2,"extra":{"prompt":"x"}}`,
-		"FAILED": "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,ChatGPT,472,3,475,API log\n5.1,ChatGPT,80,0,80,API log", "MINE": "mine", "there.json": "mine",
-		"OWNKEYS": `{"ts":0,"prompt_tokens":600,"completion_tokens":4}`, "UNKNOWN": `{"prompt":"a","ts":1}`, "NOTIME": `{"prompt":"a"}`, "BLANK": "",
-		"CONFIG": "foo: 3", "COLUMNS": "when_time,prompt_len,output_len\n0,100,10", "BINARY": "\x7fELF,\x02\x00\xff,\x00",
-	} {
+	put := func(name, text string) {
 		path := filepath.Join(dir, strings.ToLower(name))
 		must.Do(t, os.WriteFile(path, []byte(text+"\n"), 0o600))
 		names = append(names, name, path)
+	}
+	put("BINARY", "\x7fELF,\x02\x00\xff,\x00")
+	table := strings.ReplaceAll(string(must.Have(os.ReadFile("testdata/refused.txt"))(t)), "MINEDIR", dir)
+	var lines []string
+	for text := range strings.Lines(table) {
+		text = strings.TrimSuffix(text, "\n")
+		file, is := strings.CutPrefix(text, "= ")
+		if !is {
+			lines = append(lines, text)
+			continue
+		}
+		name, text, _ := strings.Cut(file, " ")
+		put(name, strings.ReplaceAll(text, "⏎", "\n"))
 	}
 	must.Do(t, os.Symlink(filepath.Join(dir, "nowhere"), filepath.Join(dir, "link.json")))
 	logs := map[string]string{}
@@ -41,9 +49,8 @@ func TestRefusedLines(t *testing.T) {
 	mock := names[slices.Index(names, "MOCK")+1]
 	named := strings.NewReplacer(append(names, "NOBODY", "127.0.0.1:9", "HOST", strings.TrimPrefix(mock, "http://"))...)
 	files := len(must.Have(os.ReadDir(dir))(t))
-	for text := range strings.Lines(string(must.Have(os.ReadFile("testdata/refused.txt"))(t))) {
-		line, want, _ := strings.Cut(strings.TrimSuffix(text, "\n"), " → ")
-		line = strings.ReplaceAll(line, "MINEDIR", dir)
+	for _, text := range lines {
+		line, want, _ := strings.Cut(text, " → ")
 		args := strings.Fields(named.Replace(line))
 		if command := strings.SplitN(line, " ", 2)[0]; len(args) > 0 && (strings.Contains(command, ".") || strings.ToUpper(command) == command) && !strings.Contains(line, "--output") {
 			args = append(args, "--output", filepath.Join(dir, "out"))
