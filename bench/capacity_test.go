@@ -191,15 +191,12 @@ func TestProbesSendOtherWords(t *testing.T) {
 	t.Parallel()
 	m, load := startMock(t), steady(t, 200, 200, 2)
 	sweep := func(seed string, behind ...string) *process {
-		return start(t, nil, slices.Concat([]string{
+		return start(t, nil, append([]string{
 			"sweep", "--trace", load, "--url", m.url, "--seed", seed, "--over", "rate", "--at", "100,200", "--window", "500ms", "--warm-in", "100ms", "--slo", "ok>=1%", "--output", filepath.Join(t.TempDir(), "sweep"),
-		}, patient, []string{"--no-probe"}, behind)...)
+		}, patient(append(behind, "--no-probe")...)...)...)
 	}
-	p := sweep("1")
-	expect.Equal(t, p.wait(t), 0, p.stderr.String())
-	p = sweep("8", "--cold", "off")
-	expect.Equal(t, p.wait(t), 1, p.stdout.String())
-	expect.Contains(t, p.stderr.String(), "probe 2 at 200 requests/s is INVALID: the cache was warm", "the same words")
+	sweep("1").ends(t, 0)
+	sweep("8", "--cold", "off").ends(t, 1, "probe 2 at 200 requests/s is INVALID: the cache was warm")
 }
 
 // TestSweepOfClasses: a server fails every request of the class free and none of gold. Objectives of each, the numbers
