@@ -36,8 +36,7 @@ func noneOpen(func(of rows.Owner, plannedNS, sentNS, firstNS int64)) {}
 
 func objectivesOf(t *testing.T, text string) []Objective {
 	t.Helper()
-	all := must.Have(ParseObjectives(text))(t)
-	return all
+	return must.Have(ParseObjectives(text))(t)
 }
 
 // TestCounter compares peeks with counts that are made anew from all requests, at many instants.

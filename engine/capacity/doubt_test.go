@@ -36,6 +36,14 @@ func queued(rng *rand.Rand, slots int, serviceS, load float64, seconds int, slow
 // are found.
 func TestWarm(t *testing.T) {
 	steady := func(float64) float64 { return 1 }
+	slowerUntil := func(end, factor float64) func(float64) float64 {
+		return func(at float64) float64 {
+			if at < end {
+				return factor
+			}
+			return 1
+		}
+	}
 	const trials = 200
 	for _, c := range []struct {
 		name           string
@@ -52,24 +60,9 @@ func TestWarm(t *testing.T) {
 		{"95 % busy", 8, 0.35, 0.95, 240, steady, 0, 0.13},
 		{"one slot", 1, 0.05, 0.85, 240, steady, 0, 0.06},
 		{"slow requests", 16, 8, 0.85, 600, steady, 0, 0.1},
-		{"cold: 2 x in the first eighth", 8, 0.3, 0.4, 240, func(at float64) float64 {
-			if at < 30 {
-				return 2
-			}
-			return 1
-		}, 0.95, 1},
-		{"cold: 1.4 x in the first quarter", 8, 0.3, 0.4, 240, func(at float64) float64 {
-			if at < 60 {
-				return 1.4
-			}
-			return 1
-		}, 0.8, 1},
-		{"cold: 1.4 x, busy", 8, 0.3, 0.7, 240, func(at float64) float64 {
-			if at < 60 {
-				return 1.4
-			}
-			return 1
-		}, 0.5, 1},
+		{"cold: 2 x in the first eighth", 8, 0.3, 0.4, 240, slowerUntil(30, 2), 0.95, 1},
+		{"cold: 1.4 x in the first quarter", 8, 0.3, 0.4, 240, slowerUntil(60, 1.4), 0.8, 1},
+		{"cold: 1.4 x, busy", 8, 0.3, 0.7, 240, slowerUntil(60, 1.4), 0.5, 1},
 		{"warming over 100 s from 2 x", 8, 0.3, 0.4, 300, func(at float64) float64 { return 1 + max(0, 1-max(0, at)/100) }, 0.8, 1},
 	} {
 		found := 0
@@ -89,14 +82,7 @@ func TestWarm(t *testing.T) {
 // TestHangsOnOne: a confirmation that held though one pause took most of what is allowed has a doubt. One with as many
 // late requests all along has none.
 func TestHangsOnOne(t *testing.T) {
-	objectives, err := ParseObjectives("ttft.p95<1s")
-	if err != nil {
-		t.Fatal(err)
-	}
-	search, err := New(Config{Objectives: objectives, Least: 1, WindowS: 120})
-	if err != nil {
-		t.Fatal(err)
-	}
+	search := must.Have(New(Config{Objectives: objectivesOf(t, "ttft.p95<1s"), Least: 1, WindowS: 120}))(t)
 	for _, c := range []struct {
 		late  func(second int) bool // of the 10 requests of a second, 4 % in all
 		doubt bool
@@ -164,8 +150,7 @@ func TestSlows(t *testing.T) {
 // TestShortWindows: in a window shorter than three requests take nothing holds, however calm it is, and the words say
 // which would do. What breaks in it breaks.
 func TestShortWindows(t *testing.T) {
-	objectives, err := ParseObjectives("ttft.p95<1s")
-	must.Do(t, err)
+	objectives := objectivesOf(t, "ttft.p95<1s")
 	steady := func(float64) float64 { return 1 }
 	for _, c := range []struct {
 		serviceS float64
@@ -179,8 +164,7 @@ func TestShortWindows(t *testing.T) {
 		}
 		peek := Peek{SliceS: 1, Slices: all, WindowS: float64(c.seconds), Ended: true}
 		for _, confirm := range []bool{false, true} {
-			s, err := New(Config{Objectives: objectives, WindowS: 120, Least: 1})
-			must.Do(t, err)
+			s := must.Have(New(Config{Objectives: objectives, WindowS: 120, Least: 1}))(t)
 			d := s.Peek(Probe{Number: 1, Load: 1, Confirm: confirm}, peek)
 			if d.Verdict != c.want || d.Verdict == Edge && !strings.Contains(d.Why, ": a --window of ") {
 				t.Errorf("%+v, confirmation %v: %+v", c, confirm, d)

@@ -14,7 +14,7 @@ import (
 
 func TestParseObjectives(t *testing.T) {
 	t.Parallel()
-	got := must.Have(ParseObjectives("ttft.p95<1s, tpot.p50<=50ms\te2e-planned.p99.9 < 2.5s ok >= 99.9% error_rate<=2%"))(t)
+	got := objectivesOf(t, "ttft.p95<1s, tpot.p50<=50ms\te2e-planned.p99.9 < 2.5s ok >= 99.9% error_rate<=2%")
 	want := []Objective{
 		{Text: "ttft.p95<1s", Metric: "ttft", LimitNS: 1e9, Allowed: 0.05},
 		{Text: "tpot.p50<=50ms", Metric: "tpot", LimitNS: 5e7 + 1, Allowed: 0.5},
@@ -33,7 +33,7 @@ func TestParseObjectives(t *testing.T) {
 // TestObjectivesOfOwners: those behind an owner are about its requests alone, and a rare owner has too few of them.
 func TestObjectivesOfOwners(t *testing.T) {
 	t.Parallel()
-	all := must.Have(ParseObjectives("ok>=50% class=gold ttft.p95<1s ok >= 90% tenant=b e2e.p50<2s"))(t)
+	all := objectivesOf(t, "ok>=50% class=gold ttft.p95<1s ok >= 90% tenant=b e2e.p50<2s")
 	var got []string
 	for _, o := range all {
 		got = append(got, o.Quantity()+"|"+o.Label()+"|"+o.Field+"|"+o.Value)
@@ -130,7 +130,7 @@ func TestBeyond(t *testing.T) {
 // others nothing is known.
 func TestRowsOfWhatNeverEnded(t *testing.T) {
 	t.Parallel()
-	objectives := must.Have(ParseObjectives("ttft.p95<300ms tpot.p95<50ms ok>=99%"))(t)
+	objectives := objectivesOf(t, "ttft.p95<300ms tpot.p95<50ms ok>=99%")
 	o := Outcome{Probe: Probe{Number: 1, Load: 2}, Verdict: Breaks, SliceS: 1, Slices: []Slice{{Requests: 40, Beyond: []int64{40, 0, 0}}}}
 	o.Summarize(len(objectives))
 	p := Page{Objectives: objectives, Outcomes: []Outcome{o}, Load: func(float64) string { return "2" }}
@@ -143,7 +143,7 @@ func TestRowsOfWhatNeverEnded(t *testing.T) {
 // TestBreaksWithoutOwner: that no request of an owner came hides nothing of what the others' requests broke.
 func TestBreaksWithoutOwner(t *testing.T) {
 	t.Parallel()
-	objectives := must.Have(ParseObjectives("ttft.p95<1s class=gold ttft.p95<2s"))(t)
+	objectives := objectivesOf(t, "ttft.p95<1s class=gold ttft.p95<2s")
 	s := must.Have(New(Config{Objectives: objectives, WindowS: 10, Least: 1}))(t)
 	slice := Slice{Requests: 900, Beyond: []int64{900, 0}, Of: []Tally{{Requests: 900}, {}}}
 	d := s.Peek(Probe{Number: 1, Load: 1}, Peek{Ended: true, SliceS: 10, WindowS: 10, Slices: []Slice{slice}})

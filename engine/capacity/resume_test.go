@@ -2,7 +2,6 @@ package capacity
 
 import (
 	"encoding/json"
-	"errors"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -24,10 +23,7 @@ func TestResume(t *testing.T) {
 		for killed := range whole.outcomes {
 			again := must.Have(New(Config{Objectives: m.objectives, Least: m.least, WindowS: 600, BesidesS: startS + warmS}))(t)
 			var outcomes []Outcome // as a file keeps them
-			journal, err := json.Marshal(whole.outcomes[:killed])
-			if err = errors.Join(err, json.Unmarshal(journal, &outcomes)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, json.Unmarshal(must.Have(json.Marshal(whole.outcomes[:killed]))(t), &outcomes))
 			for _, o := range outcomes {
 				again.Add(o)
 			}
@@ -53,8 +49,7 @@ func TestResume(t *testing.T) {
 // that is looked at after every slice is cut, or won, no more often than wrong says.
 func TestPeekAtTheEdge(t *testing.T) {
 	t.Parallel()
-	objectives, err := ParseObjectives("ttft.p90<1s")
-	must.Do(t, err)
+	objectives := objectivesOf(t, "ttft.p90<1s")
 	runs := 100
 	if testing.Short() {
 		runs = 10
@@ -109,8 +104,7 @@ func slicesOf(rng *rand.Rand, n int, alike, above float64) (all []Slice) {
 // TestPeekEndsEarly: what is clear ends within a small part of its window.
 func TestPeekEndsEarly(t *testing.T) {
 	t.Parallel()
-	objectives, err := ParseObjectives("ttft.p90<1s")
-	must.Do(t, err)
+	objectives := objectivesOf(t, "ttft.p90<1s")
 	rng := rand.New(rand.NewPCG(2, 2))
 	for above, want := range map[float64]string{-3: Holds, 2: Breaks} {
 		s := must.Have(New(Config{Objectives: objectives, WindowS: 60, Least: 1}))(t)
@@ -151,13 +145,11 @@ func TestBacklog(t *testing.T) {
 // TestOutcomesOfAnyNumbers: whatever Validate lets through, the search goes on with loads that can be probed, and does
 // not panic.
 func TestOutcomesOfAnyNumbers(t *testing.T) {
-	objectives, err := ParseObjectives("ttft.p90<1s")
-	must.Do(t, err)
+	objectives := objectivesOf(t, "ttft.p90<1s")
 	rng := rand.New(rand.NewPCG(9, 9))
 	extremes := []float64{1e-300, 1e-12, 0.5, 1, 3, 1e6, 9e11}
 	for range 300 {
-		s, err := New(Config{Objectives: objectives, WindowS: 60, Least: 1, Whole: rng.IntN(2) == 0, Falling: rng.IntN(2) == 0, Most: []float64{0, 8}[rng.IntN(2)]})
-		must.Do(t, err)
+		s := must.Have(New(Config{Objectives: objectives, WindowS: 60, Least: 1, Whole: rng.IntN(2) == 0, Falling: rng.IntN(2) == 0, Most: []float64{0, 8}[rng.IntN(2)]}))(t)
 		for n := range 1 + rng.IntN(5) {
 			pick := func() float64 { return extremes[rng.IntN(len(extremes))] }
 			o := Outcome{Probe: Probe{Number: n + 1, Load: pick()}, SliceS: pick(), SpentS: pick(), Verdict: []string{Holds, Breaks, Edge}[rng.IntN(3)]}

@@ -17,7 +17,7 @@ func TestSearch(t *testing.T) {
 	covered, n := 0, 0
 	for _, m := range knownModels(t) {
 		for seed := range uint64(4) {
-			if m.name == "prefix cache" || m.name == "batching" || testing.Short() && m.name != "hard edge" {
+			if testing.Short() && m.name != "hard edge" {
 				continue // they take long
 			}
 			s := &simulation{model: &m, objectives: m.objectives, seed: seed}
@@ -41,9 +41,7 @@ func TestSearch(t *testing.T) {
 func knownModels(t *testing.T) []model {
 	all := models()
 	for i := range all {
-		objectives, err := ParseObjectives(all[i].slo)
-		must.Do(t, err)
-		all[i].objectives = objectives
+		all[i].objectives = objectivesOf(t, all[i].slo)
 	}
 	return all
 }
@@ -56,8 +54,7 @@ func TestSearchRareFailures(t *testing.T) {
 	}
 	for _, failing := range []float64{math.Inf(1), 1.5} { // the load above which requests fail, over the knee
 		m := knownModels(t)[0]
-		objectives, err := ParseObjectives(m.slo + " ok>=99.9%")
-		must.Do(t, err)
+		objectives := objectivesOf(t, m.slo+" ok>=99.9%")
 		plain := &simulation{model: &m, objectives: objectives[:1], seed: 1}
 		alone := plain.search(t, Config{Least: m.least}).Answer()
 		s := &simulation{model: &m, objectives: objectives, seed: 1, failing: failing * m.knee}
@@ -76,8 +73,7 @@ func TestSearchRareFailures(t *testing.T) {
 // TestSearchInstances: the fewest instances that hold are found, to one more or less.
 func TestSearchInstances(t *testing.T) {
 	t.Parallel()
-	objectives, err := ParseObjectives("ttft.p95<1s")
-	must.Do(t, err)
+	objectives := objectivesOf(t, "ttft.p95<1s")
 	for _, want := range []int{1, 4, 11} {
 		if testing.Short() && want != 4 {
 			continue
@@ -169,9 +165,15 @@ func TestSweepOfFewRequests(t *testing.T) {
 	}
 }
 
+// shortSearch has windows of 10 s, and 200 s in all.
+func shortSearch(t *testing.T) *Search {
+	t.Helper()
+	return must.Have(New(Config{Objectives: objectivesOf(t, "ttft.p95<1s"), Least: 1, Budget: 200e9, WindowS: 10}))(t)
+}
+
 // TestProbeWithoutRequests: a window into which no request fell tells nothing, not even at the end of a confirmation.
 func TestProbeWithoutRequests(t *testing.T) {
-	s := must.Have(New(Config{Objectives: []Objective{{Text: "ttft.p95<1s", Allowed: 0.05}}, Least: 1, Budget: 200e9, Precision: 0.04, WindowS: 10}))(t)
+	s := shortSearch(t)
 	for _, confirm := range []bool{false, true} {
 		d := s.Peek(Probe{Number: 1, Load: 1, Confirm: confirm}, Peek{Ended: true, SliceS: 5, WindowS: 10, Slices: []Slice{{Beyond: []int64{0}}, {Beyond: []int64{0}}}})
 		if !d.End || d.Verdict != Edge || !strings.Contains(d.Why, "a shorter --warm-in") {
@@ -183,7 +185,7 @@ func TestProbeWithoutRequests(t *testing.T) {
 // TestConfirmationOfFewRequests: no load is confirmed by fewer requests than tell that an objective holds.
 func TestConfirmationOfFewRequests(t *testing.T) {
 	for n, want := range map[int64]string{18: Edge, 58: Edge, 59: Holds} {
-		s := must.Have(New(Config{Objectives: []Objective{{Text: "ttft.p95<1s", Allowed: 0.05}}, Least: 1, Budget: 200e9, Precision: 0.04, WindowS: 10}))(t)
+		s := shortSearch(t)
 		p, all := Probe{Number: 1, Load: 1, Confirm: true}, []Slice{{Requests: n, Beyond: []int64{0}}}
 		d := s.Peek(p, Peek{Ended: true, SliceS: 10, WindowS: 10, Slices: all})
 		if d.Verdict != want || want == Edge && !strings.Contains(d.Why, "requests, and 59 would do") {
@@ -199,7 +201,7 @@ func TestConfirmationOfFewRequests(t *testing.T) {
 // TestWordsOfFewRequests: after few requests a load holds so far, and a longer trace helps a search whose windows it
 // ends.
 func TestWordsOfFewRequests(t *testing.T) {
-	objectives := must.Have(ParseObjectives("ttft.p95<1s"))(t)
+	objectives := objectivesOf(t, "ttft.p95<1s")
 	page := &Page{Objectives: objectives, Load: func(float64) string { return "" }}
 	for requests, want := range map[int64]string{58: "holds so far", 59: "holds"} {
 		o := Outcome{Verdict: Holds, Slices: []Slice{{Requests: requests, Beyond: []int64{0}}}}
@@ -226,7 +228,7 @@ func TestWordsOfFewRequests(t *testing.T) {
 // TestDoubtOfLimitedProbes: an answer whose probes measured other numbers than they say is doubted.
 func TestDoubtOfLimitedProbes(t *testing.T) {
 	for _, limited := range []string{"", "TTFT and TTFO may be too short, and TPOT too long"} {
-		s := must.Have(New(Config{Objectives: []Objective{{Text: "ttft.p95<1s", Allowed: 0.05}}, Least: 1, Budget: 200e9, Precision: 0.04, WindowS: 10}))(t)
+		s := shortSearch(t)
 		all := []Slice{{Requests: 600, Beyond: []int64{0}}}
 		s.Add(Outcome{Probe: Probe{Number: 1, Load: 1}, Slices: all, SliceS: 10, Verdict: Holds, SpentS: 20, Limited: limited})
 		s.Add(Outcome{Probe: Probe{Number: 2, Load: 1, Confirm: true}, Slices: all, SliceS: 10, Verdict: Holds, SpentS: 20})

@@ -1,23 +1,17 @@
 package capacity
 
 import (
-	"cmp"
 	"container/heap"
 	"math"
 	"math/rand/v2"
-	"slices"
-
-	"github.com/fastreplay/fastreplay/sched"
 )
 
 // request is one of a simulated window. Times are in s of virtual time.
 type request struct {
-	at      float64
-	session int32
-	turn    int32
-	ttft    float64 // +Inf if it failed
-	tpot    float64
-	done    float64 // when it ended
+	at   float64
+	ttft float64 // +Inf if it failed
+	tpot float64
+	done float64 // when it ended
 }
 
 // server sets what becomes of requests, which are in order of arrival.
@@ -30,7 +24,6 @@ type model struct {
 	objectives []Objective
 	rate       float64 // requests a second at a load of 1
 	knee       float64 // the load at which the long-run share beyond equals what is allowed
-	full       float64 // requests of a window that tells loads apart that differ by 4 %
 	least      float64 // where the search begins
 	arrivals   func(m *model, rng *rand.Rand, load, seconds float64) []request
 	serve      server
@@ -71,52 +64,6 @@ func bursts(m *model, rng *rand.Rand, load, seconds float64) (all []request) {
 	return all
 }
 
-// conversations are of some turns that share a prefix, amplified as the program does: a load of 2 contains that of 1.
-func conversations(m *model, rng *rand.Rand, load, seconds float64) []request {
-	const turns, think = 4, 2.0
-	trace := max(seconds, 600) // clones are as far apart as in a long trace
-	var base []request
-	begin := -6 * turns * think // so that conversations are under way
-	sessions := int32(0)
-	for at := begin; at < trace; at += rng.ExpFloat64() / m.rate * turns {
-		t, turn := at, int32(0)
-		for {
-			if t >= 0 && t < trace {
-				base = append(base, request{at: t, session: sessions, turn: turn})
-			}
-			if rng.Float64() < 1./turns {
-				break
-			}
-			t += rng.ExpFloat64() * think
-			turn++
-		}
-		sessions++
-	}
-	slices.SortFunc(base, func(a, b request) int { return cmp.Compare(a.at, b.at) })
-	arrival, session := make([]int64, len(base)), make([]int32, len(base))
-	numbers := map[int32]int32{}
-	for i := range base {
-		arrival[i] = int64((base[i].at - base[0].at) * 1e9)
-		n, seen := numbers[base[i].session]
-		if !seen {
-			n = int32(len(numbers))
-			numbers[base[i].session] = n
-		}
-		session[i] = n
-	}
-	a, err := sched.Amplify(arrival, session, load, 1)
-	if err != nil {
-		panic(err)
-	}
-	var all []request
-	for i, from := range a.Source {
-		if at := float64(a.ArrivalNS[i]) / 1e9; at < seconds {
-			all = append(all, request{at: at, session: a.Clone[i]*int32(len(numbers)) + session[from], turn: base[from].turn})
-		}
-	}
-	return all
-}
-
 // floats is a heap of times.
 type floats []float64
 
@@ -152,80 +99,14 @@ func queue(servers, room int, service func(rng *rand.Rand) float64) server {
 	}
 }
 
-// caching serves one after the other. What a turn costs is less if its conversation is among the latest that were
-// served.
-func caching(capacity int, whole, rest float64) server {
-	return func(rng *rand.Rand, all []request) {
-		last := map[int32]int{} // by conversation: which service it was, counted
-		order := 0
-		free := 0.0
-		for i := range all {
-			r := &all[i]
-			cost := whole * (1 + 0.3*float64(r.turn))
-			if at, there := last[r.session]; there && order-at < capacity {
-				cost = rest
-			}
-			order++
-			last[r.session] = order
-			start := max(r.at, free)
-			free = start + cost*(0.5+rng.Float64())
-			r.done, r.ttft = free, free-r.at
-		}
-	}
-}
-
-// batching is continuous batching: each step takes longer with more requests in it; a prompt is read in one step.
-func batching(most int, fixed, each, prefill float64) server {
-	return func(rng *rand.Rand, all []request) {
-		const chunk = 8 // tokens that a step here stands for
-		type running struct {
-			begins, ends int // steps
-			first        float64
-			i            int
-		}
-		var batch []running
-		now, step, next := 0.0, 0, 0
-		for next < len(all) || len(batch) > 0 {
-			if len(batch) == 0 {
-				now = max(now, all[next].at)
-			}
-			began := len(batch)
-			for next < len(all) && all[next].at <= now && len(batch) < most {
-				batch = append(batch, running{begins: step, ends: step + 4 + int(rng.ExpFloat64()*12), i: next})
-				next++
-			}
-			for range len(batch) - began {
-				now += prefill * (0.5 + rng.Float64())
-			}
-			for k := began; k < len(batch); k++ {
-				batch[k].first = now
-				all[batch[k].i].ttft = now - all[batch[k].i].at
-			}
-			now += chunk * (fixed + each*float64(len(batch)))
-			step++
-			kept := batch[:0]
-			for _, b := range batch {
-				if b.ends > step {
-					kept = append(kept, b)
-				} else {
-					all[b.i].done, all[b.i].tpot = now, (now-b.first)/float64(chunk*(b.ends-b.begins))
-				}
-			}
-			batch = kept
-		}
-	}
-}
-
-// models are servers with loads. knee and full of those without a formula are TestTruth's.
+// models are servers with loads. The knee of log-normal is that of long simulations.
 func models() []model {
 	return []model{
-		{name: "M/M/8", slo: "ttft.p95<1s", rate: 2, knee: erlang(8, 0.05, 1) / 2, full: 45e3, least: 1, arrivals: poisson, serve: queue(8, 0, exponential)},
-		{name: "M/M/32, p99", slo: "ttft.p99<500ms", rate: 40, knee: erlang(32, 0.01, 0.5) / 40, full: 175e3, least: 1, arrivals: poisson, serve: queue(32, 0, exponential)},
-		{name: "refusing", slo: "ok>=95% ttft.p50<10s", rate: 0.75, knee: refused(8, 4, 0.05) / 0.75, full: 45e3, least: 1, arrivals: poisson, serve: queue(8, 4, exponential)},
-		{name: "log-normal", slo: "ttft.p90<500ms", rate: 10, knee: 1.8037, full: 40e3, least: 1, arrivals: bursts, serve: queue(16, 0, func(rng *rand.Rand) float64 { return 0.5 * math.Exp(0.8*rng.NormFloat64()) })},
-		{name: "prefix cache", slo: "ttft.p90<400ms", rate: 10, knee: 1.9017, full: 160e3, least: 1, arrivals: conversations, serve: caching(150, 0.08, 0.02)},
-		{name: "batching", slo: "ttft.p95<1s tpot.p95<40ms", rate: 4, knee: 1.9176, full: 36e3, least: 1, arrivals: poisson, serve: batching(64, 0.01, 0.0006, 0.01)},
-		{name: "hard edge", slo: "ttft.p95<1s", rate: 3, knee: 10. / 3, full: 1.5e3, least: 1, arrivals: regular, serve: queue(1, 0, func(*rand.Rand) float64 { return 0.1 })},
+		{name: "M/M/8", slo: "ttft.p95<1s", rate: 2, knee: erlang(8, 0.05, 1) / 2, least: 1, arrivals: poisson, serve: queue(8, 0, exponential)},
+		{name: "M/M/32, p99", slo: "ttft.p99<500ms", rate: 40, knee: erlang(32, 0.01, 0.5) / 40, least: 1, arrivals: poisson, serve: queue(32, 0, exponential)},
+		{name: "refusing", slo: "ok>=95% ttft.p50<10s", rate: 0.75, knee: refused(8, 4, 0.05) / 0.75, least: 1, arrivals: poisson, serve: queue(8, 4, exponential)},
+		{name: "log-normal", slo: "ttft.p90<500ms", rate: 10, knee: 1.8037, least: 1, arrivals: bursts, serve: queue(16, 0, func(rng *rand.Rand) float64 { return 0.5 * math.Exp(0.8*rng.NormFloat64()) })},
+		{name: "hard edge", slo: "ttft.p95<1s", rate: 3, knee: 10. / 3, least: 1, arrivals: regular, serve: queue(1, 0, func(*rand.Rand) float64 { return 0.1 })},
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/bench/worlds"
 )
 
@@ -83,8 +82,7 @@ func TestWorlds(t *testing.T) {
 	if seed, err := strconv.ParseUint(os.Getenv("FASTREPLAY_SEED"), 10, 64); err == nil {
 		first = seed
 	}
-	objectives, err := ParseObjectives("ttft.p95<1s")
-	must.Do(t, err)
+	objectives := objectivesOf(t, "ttft.p95<1s")
 	for _, from := range []string{FromBusiest, FromSpread} {
 		for _, world := range deployments() {
 			if only := os.Getenv("FASTREPLAY_WORLD"); only != "" && world.Name != only || !all && (from == FromSpread || world.Name != "short") {
