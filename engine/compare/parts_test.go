@@ -61,28 +61,21 @@ func (side *Side) addRun(
 	if without != "" {
 		s.Run.Options["without"] = without
 	}
-	err := side.Add(name, s, func(yield func(*record.Record, error) bool) {
-		index := 0
-		for row, q := range all {
-			var r record.Record
-			r.Clear()
-			r.Row, r.RequestID, r.PlannedNS = int64(row), fmt.Sprint(name, "-", index), int64(q.at*1e9)
-			if !sent(&q) { // as a run writes them, behind the others
-				r.RequestID, r.Error = fmt.Sprint(name, "-", len(all)+row), record.WithoutWords
-			} else {
-				index++
-				r.SentNS, r.Outcome = r.PlannedNS, record.OK
-				r.Class = q.class(row)
-				r.FirstTokenNS = r.SentNS + int64(q.ttft*scale*math.Exp(0.03*noise.NormFloat64())*1e9)
-				r.LastTokenNS, r.DoneNS = r.FirstTokenNS+1e6, r.FirstTokenNS+1e6
-				r.CompletionTokens, r.PromptTokens = 2, 100
-			}
-			if !yield(&r, nil) {
-				return
-			}
+	index := 0
+	side.addRecords(t, name, s, len(all), func(row int, r *record.Record) {
+		q := &all[row]
+		r.Row, r.RequestID, r.PlannedNS = int64(row), fmt.Sprint(name, "-", index), int64(q.at*1e9)
+		if !sent(q) { // as a run writes them, behind the others
+			r.RequestID, r.Error = fmt.Sprint(name, "-", len(all)+row), record.WithoutWords
+			return
 		}
+		index++
+		r.SentNS, r.Outcome = r.PlannedNS, record.OK
+		r.Class = q.class(row)
+		r.FirstTokenNS = r.SentNS + int64(q.ttft*scale*math.Exp(0.03*noise.NormFloat64())*1e9)
+		r.LastTokenNS, r.DoneNS = r.FirstTokenNS+1e6, r.FirstTokenNS+1e6
+		r.CompletionTokens, r.PromptTokens = 2, 100
 	})
-	must.Do(t, err)
 }
 
 // mixed are requests of a busy server, two in five of them free.
@@ -144,10 +137,10 @@ func TestCostOfAClass(t *testing.T) {
 			a := sideOf(t, "alone", "class=free", all, paying, chance)
 			serve(all, slots, everyone)
 			b := sideOf(t, "both", "", all, everyone, chance)
-			r := must.Have(Compare(a, b, false))(t)
+			r := compared(t, a, b)
 			turned := r
 			if seed == 0 {
-				turned = must.Have(Compare(b, a, false))(t)
+				turned = compared(t, b, a)
 			}
 			expect.Equal(t, r.Paired, true, "paired")
 			expect.Contains(t, strings.Join(r.Notes, "\n"), "A was sent without class=free: the difference of the others is what class=free costs them")
@@ -191,7 +184,7 @@ func TestCostsThatAreNot(t *testing.T) {
 				slower := math.Pow(1.08, float64(place))
 				sides[side-'A'].addRun(t, fmt.Sprint(order, place), without, place, slower, all, sent, chance)
 			}
-			_, cost := costOf(t, must.Have(Compare(sides[0], sides[1], false))(t), "class=gold")
+			_, cost := costOf(t, compared(t, sides[0], sides[1]), "class=gold")
 			if strings.HasPrefix(cost, "free costs gold") {
 				claims++
 				t.Log(order, cost)
@@ -225,7 +218,7 @@ func TestCostsThatAreNot(t *testing.T) {
 			made := &sides[side-'A'].runs[len(sides[side-'A'].runs)-1].summary.Run
 			made.Targets, made.Concurrency = []string{url}, c.loop
 		}
-		r := must.Have(Compare(sides[0], sides[1], false))(t)
+		r := compared(t, sides[0], sides[1])
 		_, cost := costOf(t, r, "class=gold")
 		expect.Contains(t, cost, c.wants)
 		told := strings.Contains(strings.Join(r.Notes, "\n"), "what class=free costs them")
@@ -250,36 +243,30 @@ func TestGatesOfOwners(t *testing.T) {
 			all[row].ttft *= 1.5
 		}
 	}
-	r := must.Have(Compare(a, sideOf(t, "b", "", all, everyone, chance), false))(t)
+	r := compared(t, a, sideOf(t, "b", "", all, everyone, chance))
 	for text, want := range map[string]Answer{
 		"class=silver ttft.p95:+20%": Failed, "class=gold ttft.p95:+20%": Passed, "class=lead ttft.p95:+20%": Undecided,
 	} {
-		answer, words := r.Judge(must.Have(ParseGate(text))(t))
+		answer, words := r.Judge(gateOf(t, text))
 		expect.Equal(t, answer, want, words)
 	}
-	_, err := ParseGate("class=gold ttft.p33:+20%")
-	expect.Error(t, err, "want METRIC")
+	expect.Refused(ParseGate("class=gold ttft.p33:+20%"))(t, "want METRIC")
 }
 
 // TestPartsOfOtherWorkloads: only a whole run of the same workload is a pair.
 func TestPartsOfOtherWorkloads(t *testing.T) {
 	chance := rand.New(rand.NewPCG(1, 1))
 	all := []queued{{at: 0, ttft: 1}, {at: 1, ttft: 1, free: true}, {at: 2, ttft: 1}}
-	gold := func(q *queued) bool { return !q.free }
-	a := sideOf(t, "a", "class=free", all, gold, chance)
-	for without, words := range map[string]string{"class=gold": "--without: class=free and class=gold"} {
-		_, err := Compare(a, sideOf(t, "b", without, all, gold, chance), false)
-		expect.Error(t, err, words)
-	}
-	b := sideOf(t, "b", "", all[:2], gold, chance)
-	_, err := Compare(a, b, false)
-	expect.Error(t, err, "traces: ")
-	b = sideOf(t, "b", "", all, gold, chance)
+	a := sideOf(t, "a", "class=free", all, paying, chance)
+	b := sideOf(t, "b", "class=gold", all, paying, chance)
+	expect.Refused(Compare(a, b, false))(t, "--without: class=free and class=gold")
+	b = sideOf(t, "b", "", all[:2], paying, chance)
+	expect.Refused(Compare(a, b, false))(t, "traces: ")
+	b = sideOf(t, "b", "", all, paying, chance)
 	for _, run := range b.runs {
 		run.summary.Run.Options["seed"] = "2"
 	}
-	_, err = Compare(a, b, false)
-	expect.Error(t, err, "--seed")
+	expect.Refused(Compare(a, b, false))(t, "--seed")
 }
 
 // TestTwinsOfOwners: a part's table shows no TTFO that is its TTFT.
@@ -304,20 +291,13 @@ func halfGold(t *testing.T, runs int, class func(row int) string) *Result {
 		s.Run.StartedAt, s.Run.Targets = time.Unix(1e9, 0), []string{"http://a:1"}
 		s.Workload, s.Run.Options = metrics.Workload{Rows: 800, Fingerprint: "of all"}, map[string]any{}
 		random := rand.New(rand.NewPCG(uint64(i), 7))
-		must.Do(t, sides[i%2].Add(fmt.Sprint("run", i), s, func(yield func(*record.Record, error) bool) {
-			for row := range 800 {
-				var r record.Record
-				r.Clear()
-				r.Row, r.RequestID, r.PlannedNS, r.SentNS = int64(row), fmt.Sprint(i, "-", row), int64(row)*1e8, int64(row)*1e8
-				r.Outcome, r.Class = record.OK, class(row)
-				r.FirstTokenNS = r.SentNS + int64(1e8*math.Exp(0.1*random.NormFloat64()))
-				r.FirstOutputNS, r.LastTokenNS, r.DoneNS = r.FirstTokenNS, r.FirstTokenNS+1e7, r.FirstTokenNS+1e7
-				r.CompletionTokens, r.PromptTokens = 2, 100
-				if !yield(&r, nil) {
-					return
-				}
-			}
-		}))
+		sides[i%2].addRecords(t, fmt.Sprint("run", i), s, 800, func(row int, r *record.Record) {
+			r.Row, r.RequestID, r.PlannedNS, r.SentNS = int64(row), fmt.Sprint(i, "-", row), int64(row)*1e8, int64(row)*1e8
+			r.Outcome, r.Class = record.OK, class(row)
+			r.FirstTokenNS = r.SentNS + int64(1e8*math.Exp(0.1*random.NormFloat64()))
+			r.FirstOutputNS, r.LastTokenNS, r.DoneNS = r.FirstTokenNS, r.FirstTokenNS+1e7, r.FirstTokenNS+1e7
+			r.CompletionTokens, r.PromptTokens = 2, 100
+		})
 	}
 	return compared(t, &sides[0], &sides[1])
 }
@@ -340,7 +320,7 @@ func TestGatesOfLoneOwners(t *testing.T) {
 		"too many": {func(row int) string { return fmt.Sprint("c", min(row%40, 38)) }, "class=c9 ttft.p50:+90%", Undecided, mostParts, "class=c9 is not among the 32 with the most requests"},
 	} {
 		r := halfGold(t, 3, c.class)
-		answer, words := r.Judge(must.Have(ParseGate(c.gate))(t))
+		answer, words := r.Judge(gateOf(t, c.gate))
 		expect.Equal(t, answer, c.want, "%s: %s", name, words)
 		expect.Contains(t, words, c.words, name)
 		expect.Equal(t, len(r.Owners), c.parts, name)

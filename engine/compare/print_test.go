@@ -93,7 +93,7 @@ func TestScreen(t *testing.T) {
 // TestMarkdown: the table of the screen, what becomes of gates, and what changed.
 func TestMarkdown(t *testing.T) {
 	var b bytes.Buffer
-	must.Do(t, Markdown(&b, made(), []Gate{must.Have(ParseGate("ttft.p50:+5%"))(t)}))
+	must.Do(t, Markdown(&b, made(), []Gate{gateOf(t, "ttft.p50:+5%")}))
 	for _, want := range []string{
 		"\n| TTFT p50 | 1.00 s | 1.23 s | +23.5 % | \\[21.0, 26.0] | worse |\n",
 		"\n- **FAILED** ttft.p50:+5%: +23.5 % \\[21.0, 26.0], worse\n", "\n- note: B has a run whose measurement is INVALID",
@@ -134,9 +134,7 @@ func TestNothingChanged(t *testing.T) {
 // page is that of a comparison of two made runs, and what is in it.
 func page(t *testing.T) (text string, d chart.Document, r *Result) {
 	t.Helper()
-	a, b := side(t, write(t, 400, nil, noisy(1, 100))), side(t, write(t, 400, nil, noisy(2, 120)))
-	r, err := Compare(a, b, false)
-	must.Do(t, err)
+	r = compared(t, noisySide(t, 400, 1, 100), noisySide(t, 400, 2, 120))
 	r.Explained, r.Notes = append(r.Explained, made().Explained...), []string{"<img src=x onerror=alert(1)>"}
 	var out bytes.Buffer
 	must.Do(t, HTML(&out, []*Result{r, r}))
