@@ -99,6 +99,7 @@ func (p *response) begin(rec *record.Record) {
 	p.whole = sse.Reuse(p.events.Memory, p.whole)
 	p.spans, p.together, p.noted = p.spans[:0], 0, 0
 	p.bytesIn = 0
+	p.delta.Reset()
 	p.emptyFinishNS = record.None
 	p.leading = 0
 	p.usageTokens = record.None
@@ -228,6 +229,9 @@ func (p *response) onEvents(body []byte, nowNS int64) error {
 
 func (p *response) onEvent(data []byte, nowNS int64) error {
 	d := &p.delta
+	if d.Done { // clients read no further, so what follows is no part of the answer
+		return nil
+	}
 	if err := p.parseEvent(data); err != nil {
 		return err
 	}

@@ -121,6 +121,7 @@ func TestResponseOutcomes(t *testing.T) {
 		{name: "last event lacks its blank line", raw: responseText(200, sse, strings.TrimSuffix(events(2, finish), "\n\n")), outcome: record.OK, chunks: 2, tokens: 2, reusable: true},
 		{name: "ends inside an event", raw: responseText(200, sse, events(2, finish)+"data: {\"cho"), outcome: record.Truncated, chunks: 2, tokens: 2, err: "inside an event"},
 		{name: "read to close", raw: "HTTP/1.1 200 OK\r\n" + sse + "\r\n" + events(2, finish, done), end: io.EOF, outcome: record.OK, chunks: 2, tokens: 2},
+		{name: "more after DONE", raw: chunked(events(3, finish, usage(9, 3, 0), done) + events(5, usage(9, 8, 0))), outcome: record.OK, chunks: 3, tokens: 3, reusable: true},
 		{name: "no finish, no DONE", raw: chunked(events(3)), outcome: record.Truncated, chunks: 3, tokens: 3, err: "without a finish reason", reusable: true},
 		{name: "cut in the body", raw: chunked(events(3, finish, done))[:300], end: io.EOF, outcome: record.Truncated, err: "cut short"},
 		{name: "cut in the head", raw: "HTTP/1.1 200 OK\r\nConte", end: io.EOF, outcome: record.Truncated, err: "head"},
