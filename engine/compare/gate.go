@@ -1,7 +1,6 @@
 package compare
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -108,11 +107,11 @@ func (r *Result) Judge(g Gate) (answer Answer, words string) {
 		return Undecided, words + "; " + r.emptyFirst.What
 	case r.Scope != ScopeServers:
 		return Undecided, words + unknownSpread
-	case worst <= limit+rounding && hides(m, moreFailed(part)):
+	case worst <= limit+rounding && verdict.FailuresHide(m.Name, moreFailed(part)):
 		return Undecided, words + fmt.Sprintf(hidden, "B")
 	case worst <= limit+rounding:
 		return Passed, words
-	case best > limit+rounding && hides(m, -moreFailed(part)):
+	case best > limit+rounding && verdict.FailuresHide(m.Name, -moreFailed(part)):
 		return Undecided, words + fmt.Sprintf(hidden, "A")
 	case best > limit+rounding:
 		return Failed, words
@@ -159,17 +158,6 @@ func moreFailed(all []Metric) float64 {
 		}
 	}
 	return 0
-}
-
-// hides reports whether a side that failed a share more of the requests may owe its latency to that. It may if they are
-// half or more of those that lie beyond the percentile. A mean, or a median of pairs, counts as p50.
-func hides(m *Metric, failed float64) bool {
-	latency, perMille := metrics.PercentileOf(m.Name)
-	if metrics.FindLatency(latency) < 0 {
-		return false
-	}
-	beyond := float64(1000-cmp.Or(perMille, 500)) / 1000
-	return failed >= beyond/2
 }
 
 const (

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
+	"github.com/fastreplay/fastreplay/engine/verdict"
 )
 
 // Part is what changed of the requests of one tenant, model, class or priority.
@@ -113,7 +114,8 @@ func (r *Result) cost(others, name string, ofA bool, otherwise string) string {
 	case r.separate && m.Verdict != Unclear:
 		return fmt.Sprintf("what %s is not known: it changed by %s %s, and the sides were run one behind the other; "+
 			"runs by turns would tell", what, m.change(), m.ends())
-	case m.Verdict == Worse && hides(m, -failed), m.Verdict != Worse && hides(m, failed):
+	case m.Verdict == Worse && verdict.FailuresHide(m.Name, -failed),
+		m.Verdict != Worse && verdict.FailuresHide(m.Name, failed):
 		return fmt.Sprintf("what %s is not known: %s %s, and more of its requests failed in one side (error_rate)",
 			what, m.change(), m.ends())
 	case m.Verdict == Same:

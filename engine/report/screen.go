@@ -1021,7 +1021,11 @@ func (p *screen) reasons() {
 	}
 	p.sentence(always, 2, "FAILED", p.FailedWhere(), red)
 	if p.unjudged() {
-		p.sentence(always, 2, "exit 0", "no objective about failures was given: --max-error-rate 0.01 sets one", bold)
+		exit := "exit 0"
+		if p.Verdict.Undecided() > 0 {
+			exit = "exit 4"
+		}
+		p.sentence(always, 2, exit, "no objective about failures was given: --max-error-rate 0.01 sets one", bold)
 	}
 	if reasons := p.Verdict.Reasons; len(reasons) > 0 {
 		word, style := Word(p.Summary)
@@ -1044,13 +1048,13 @@ func (p *screen) reasons() {
 	}
 }
 
-// unjudged reports whether requests failed, and the exit code is 0 since no objective is about that.
+// unjudged reports whether requests failed, no objective is about that, and none is missed.
 func (p *screen) unjudged() bool {
 	v := &p.Verdict
 	if p.Requests.Failed == 0 || p.Run.Partial {
 		return false
 	}
-	if !v.Valid || v.Missed() > 0 || v.Undecided() > 0 {
+	if !v.Valid || v.Missed() > 0 {
 		return false
 	}
 	for _, o := range v.Objectives {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/route"
@@ -251,8 +252,8 @@ func TestQuietScreen(t *testing.T) {
 	}
 }
 
-// TestUnjudgedFailures: a run in which requests failed, and whose exit code is 0 all the same, says so, and how to make
-// them count.
+// TestUnjudgedFailures: a run in which requests failed, and whose exit code is 0 or 4 all the same, says so, and how to
+// make them count.
 func TestUnjudgedFailures(t *testing.T) {
 	run := func(grade metrics.Grade, failed int64, objectives ...metrics.Objective) *metrics.Summary {
 		s := counted(normalRun(), 600)
@@ -264,24 +265,25 @@ func TestUnjudgedFailures(t *testing.T) {
 	demo.Run.Demo, stopped.Run.Partial = true, true
 	for i, c := range []struct {
 		s    *metrics.Summary
-		says bool
+		says string
 	}{
-		{run(metrics.Valid, 119), true},
-		{run(metrics.Limited, 119), true},
-		{run(metrics.Limited, 119, metrics.Objective{Metric: "ttft.p95", Met: true}), true},
-		{run(metrics.Valid, 0), false},
-		{run(metrics.Invalid, 119), false}, // exit code 1
-		{run(metrics.Valid, 119, metrics.Objective{Metric: "ttft.p95"}), false},
-		{run(metrics.Valid, 119, metrics.Objective{Metric: "error_rate", Met: true}), false},
-		{run(metrics.Valid, 119, metrics.Objective{Metric: "goodput", Met: true}), false},
-		{demo, false}, {stopped, false},
+		{run(metrics.Valid, 119), "exit 0"},
+		{run(metrics.Limited, 119), "exit 0"},
+		{run(metrics.Limited, 119, metrics.Objective{Metric: "ttft.p95", Met: true}), "exit 0"},
+		{run(metrics.Valid, 0), ""},
+		{run(metrics.Invalid, 119), ""}, // exit code 1
+		{run(metrics.Valid, 119, metrics.Objective{Metric: "ttft.p95"}), ""},
+		{run(metrics.Valid, 119, metrics.Objective{Metric: "error_rate", Met: true}), ""},
+		{run(metrics.Valid, 119, metrics.Objective{Metric: "goodput", Met: true}), ""},
+		{run(metrics.Valid, 119, metrics.Objective{Metric: "ttft.p95", Doubt: "failures"}), "exit 4"},
+		{demo, ""}, {stopped, ""},
 	} {
 		for _, quiet := range []bool{false, true} {
 			var b strings.Builder
 			must.Do(t, Screen(&b, c.s, PrintOptions{Quiet: quiet}))
-			if says := strings.Contains(b.String(), "exit 0") && strings.Contains(b.String(), "--max-error-rate"); says != c.says {
-				t.Errorf("%d, quiet %t: says so %t, want %t:\n%s", i, quiet, says, c.says, b.String())
-			}
+			said := regexp.MustCompile(`(?m)^exit \d`).FindString(b.String())
+			expect.Equal(t, said, c.says, "%d, quiet %t:\n%s", i, quiet, b.String())
+			expect.Equal(t, strings.Contains(b.String(), "--max-error-rate"), c.says != "", "%d, quiet %t", i, quiet)
 		}
 	}
 }

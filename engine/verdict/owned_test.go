@@ -37,7 +37,7 @@ func TestRequireOfOwners(t *testing.T) {
 		{"class=few ttft.p99<20ms", "unknown unknown: ~10.00 ms of too few values, 662 would tell"},
 		{"ttft.p99<20ms", "missed 199.0 ms"},
 	} {
-		s.Limits = metrics.Limits{Require: []string{c.text}}
+		s.Limits = metrics.Limits{Require: []string{c.text, "error_rate<=100%"}}
 		o := Objectives(s, nil)[0]
 		word := map[bool]string{true: "met", false: "missed"}[o.Met]
 		if o.Needed > 0 {
@@ -50,7 +50,7 @@ func TestRequireOfOwners(t *testing.T) {
 		"class=gold ttft.p50<30ms": "10.00 ms ± 15.0 ms: met all the same",
 		"class=gold e2e.p50<2s":    "1.000 s",
 	} {
-		s.Limits = metrics.Limits{Require: []string{text}}
+		s.Limits = metrics.Limits{Require: []string{text, "error_rate<=100%"}}
 		unsafe := []metrics.Unsafe{{Metric: "ttft", Percentile: "p99", EffectMS: 15}, {Metric: "ttft", Percentile: "p999", EffectMS: 2}}
 		expect.Equal(t, Outcome(&Objectives(s, unsafe)[0]), want, text)
 	}

@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -318,7 +319,42 @@ func objective(s *metrics.Summary, unsafe []metrics.Unsafe, text, name, op strin
 	o := objectiveOf(view, unsafe, text, rest, op, limit)
 	o.Metric = name
 	doubt(&o, s, rest, strings.HasPrefix(op, "<"))
+	doubtForFailures(&o, s, view, rest, op)
 	return o
+}
+
+// doubtForFailures makes a latency that is met undecided if requests of the view may owe it to others that failed. Then
+// an objective must say how many may fail.
+func doubtForFailures(o *metrics.Objective, s, view *metrics.Summary, name, op string) {
+	n := requestsOf(view, ErrorRate)
+	if !o.Met || op[0] == '>' || n == 0 || s.Limits.MaxErrorRate != nil ||
+		!FailuresHide(name, float64(view.Requests.Failed)/float64(n)) {
+		return
+	}
+	for _, text := range s.Limits.Require {
+		about, _, _, _ := ParseRequirement(text)
+		if _, _, about = rows.CutOwner(about); about == ErrorRate || about == goodput {
+			return
+		}
+	}
+	o.Met = false
+	o.Doubt = fmt.Sprintf("%s of %s failed: how many may?", format.Count(view.Requests.Failed), format.Count(n))
+}
+
+// FailuresHide reports whether a latency, such as ttft.p99, may be owed to a share of the requests that failed. It may
+// if they are half or more of those that lie beyond the percentile. A mean, or a median of pairs, counts as p50. What
+// the client measures of itself is no latency of the servers.
+func FailuresHide(name string, failed float64) bool {
+	latency, perMille := metrics.PercentileOf(name)
+	switch metrics.FindLatency(latency) {
+	case -1, metrics.Drift, metrics.WireDrift, metrics.Upload:
+		return false
+	}
+	if strings.HasSuffix(name, ".max") {
+		perMille = 1000
+	}
+	beyond := float64(1000-cmp.Or(perMille, 500)) / 1000
+	return failed > 0 && failed >= beyond/2
 }
 
 // doubt makes an objective undecided if its number may in truth be another than was measured, and that can change

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
@@ -23,7 +24,7 @@ func measuredRun() *metrics.Summary {
 	s.UnderLoad.Throughput = metrics.Throughput{RequestsPerS: 13.5, InputTokensPerS: 1999, OutputTokensPerS: 2234.5}
 	s.Goodput, s.Lateness.Displaced = &metrics.Goodput{Share: new(0.981)}, 0
 	s.Run.AnsweredS = 0.77 * s.Run.DurationS
-	s.Requests = metrics.Requests{Planned: 1000, OK: 870, Failed: 30, Stopped: 100}
+	s.Requests = metrics.Requests{Planned: 1000, OK: 900, Stopped: 100}
 	s.PrefixCache = metrics.PrefixCache{HitRatio: new(0.4), ExpectedHitRatio: new(0.64)}
 	return s
 }
@@ -59,9 +60,10 @@ func TestRequire(t *testing.T) {
 		{"hits_of_ideal>=62.5 %", 0.625, 0.625, true, "62.5 %"},
 	} {
 		s := measuredRun()
-		s.Limits.Require = []string{c.text}
+		s.Requests.OK, s.Requests.Failed = 870, 30
+		s.Limits.Require = []string{c.text, "error_rate<=100%"}
 		all := Judge(s).Objectives
-		if _, _, _, err := ParseRequirement(c.text); err != nil || len(all) != 1 {
+		if _, _, _, err := ParseRequirement(c.text); err != nil || len(all) != 2 {
 			t.Errorf("%s: %v, %v", c.text, err, all)
 			continue
 		}
@@ -126,6 +128,7 @@ func TestMaxErrorRate(t *testing.T) {
 	}
 	for most, met := range map[float64]bool{0: false, 0.033: false, 0.034: true, 1: true} {
 		s.Limits.MaxErrorRate = &most
+		s.Requests.OK, s.Requests.Failed = 870, 30
 		v := Judge(s)
 		if len(v.Objectives) != 1 || v.Objectives[0].Met != met || (v.Missed() == 0) != met || v.Measurement != metrics.Valid {
 			t.Errorf("at most %v: %+v", most, v.Objectives)
@@ -263,5 +266,46 @@ func TestRequireOfEmptyFirst(t *testing.T) {
 				t.Errorf("%s: %q, want %q: %+v", text, got, want, o)
 			}
 		}
+	}
+}
+
+// TestRequireOfSurvivors: a latency of those that did not fail meets no objective if enough failed to be what lies
+// beyond it, unless an objective says how many may. It is missed all the same.
+func TestRequireOfSurvivors(t *testing.T) {
+	met, missed, unknown := "met", "missed", "unknown"
+	for _, c := range []struct {
+		failed int64 // of 1,000
+		text   string
+		also   string
+		want   string
+	}{
+		{0, "ttft.p99<500ms", "drift.p99<1s", met},
+		{4, "ttft.p99<500ms", "drift.p99<1s", met},
+		{5, "ttft.p99<500ms", "drift.p99<1s", unknown},
+		{5, "ttft.p95<500ms", "drift.p99<1s", met},
+		{25, "ttft.p95<500ms", "ttft.p50<500ms", unknown},
+		{1, "e2e.max<500s", "drift.p99<1s", unknown},
+		{240, "tpot.mean<500ms", "drift.p99<1s", met},
+		{250, "tpot.mean<500ms", "drift.p99<1s", unknown},
+		{900, "ttft.p99<100ms", "drift.p99<1s", missed},
+		{900, "ttft.p99>100ms", "drift.p99<1s", met},
+		{900, "drift.p99<1s", "ttft.p50<500ms", met},
+		{900, "upload.p99<2s", "ttft.p50<500s", met},
+		{900, "requests_per_s>1", "ttft.p50<500ms", met},
+		{900, "ttft.p99<500ms", "error_rate<95%", met},
+		{900, "ttft.p99<500ms", "goodput>=5%", met},
+		{900, "ttft.p99<500ms", "class=free error_rate<95%", met},
+	} {
+		s := measuredRun()
+		s.Requests = metrics.Requests{Planned: 1100, OK: 1000 - c.failed, Failed: c.failed, Stopped: 100}
+		s.Owners = new(metrics.Owners)
+		s.Limits.Require = []string{c.text, c.also}
+		o := Objectives(s, nil)[0]
+		got := map[bool]string{true: met, false: missed}[o.Met]
+		if o.Undecided() {
+			got = unknown
+			expect.Contains(t, Outcome(&o), fmt.Sprint(c.failed, " of 1,000 failed"), c.text)
+		}
+		expect.Equal(t, got, c.want, "%+v", c)
 	}
 }
