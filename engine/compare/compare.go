@@ -214,13 +214,21 @@ func hideTwins(all []Metric) {
 }
 
 // noteMixed names a side whose runs went to different servers, such as one that got a run of the other side. It also
-// names a run that several models answered, or whose first chunks may be no tokens.
+// names a run that several models answered, or another than was asked for, or whose first chunks may be no tokens.
 func (r *Result) noteMixed(name string, s *Side) {
 	mixed := func(of *run) bool {
 		return len(of.summary.AnswerModels) > 0
 	}
 	if slices.ContainsFunc(s.runs, mixed) {
 		r.note("%s has a run in which answers name several models, so its numbers mix them", name)
+	}
+	for _, run := range s.runs {
+		notes := run.summary.Notes
+		i := slices.Index(run.summary.NoteCodes, "other_model")
+		if i >= 0 && i < len(notes) {
+			r.note("%s has a run in which %s", name, notes[i])
+			break
+		}
 	}
 	for _, run := range s.runs {
 		reasons := run.summary.Verdict.Reasons

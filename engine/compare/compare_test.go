@@ -379,7 +379,7 @@ func TestGates(t *testing.T) {
 			t.Errorf("%s %s, want %q", answer, words, want)
 		}
 	}
-	for text, want := range map[string]string{"ttft.p99:+6.5%": "about 5 more pairs of runs", "tpot.p99:+0%": "too near to the limit", "e2e.p99:+50%": "unknown"} {
+	for text, want := range map[string]string{"ttft.p99:+6.5%": "about 5 more pairs of runs", "tpot.p99:+0%": "over 50 more pairs of runs", "e2e.p99:+50%": "unknown"} {
 		g := gateOf(t, text)
 		if _, words := r.Judge(g); !strings.Contains(words, want) {
 			t.Errorf("%s, want %q", words, want)
@@ -649,6 +649,11 @@ func TestMixedSides(t *testing.T) {
 	if notes := compared(t, a, b).Notes; !slices.Contains(notes, want) {
 		t.Errorf("%q, want %q", notes, want)
 	}
+	other := func(s *metrics.Summary) {
+		s.Notes, s.NoteCodes = []string{`9 answers named "m"`}, []string{"other_model"}
+	}
+	notes := compared(t, a, side(t, write(t, 200, nil, noisy(6, 1)), write(t, 200, other, noisy(7, 1)))).Notes
+	expect.Equal(t, slices.Contains(notes, `B has a run in which 9 answers named "m"`), true, "%q", notes)
 }
 
 // TestNoTPOT: answers that came at once have no TPOT, so that no gate on it is decided.

@@ -183,5 +183,6 @@ func (m *Metric) decides(limit float64, runs int) string {
 			return "about " + format.Many(int64(more), "more pair") + " of runs would decide"
 		}
 	}
-	return "the change is too near to the limit: longer runs or another limit would decide"
+	return fmt.Sprintf("over %d more pairs of runs would be needed: longer runs, runs that differ less, or another "+
+		"limit would decide", mostPairs)
 }

@@ -252,7 +252,8 @@ func quantityOf(name string) quantity {
 }
 
 // neededValues is how many values a quantity needs to be known if its run has too few, else 0. Percentiles need more
-// than one, and so do shares of requests: that 99 % are within a limit says as much as a p99.
+// than one, and a mean as many as a median. So do shares of requests: that 99 % are within a limit says as much as a
+// p99.
 func neededValues(s *metrics.Summary, name string, limit float64) int64 {
 	n := requestsOf(s, name)
 	if n > 0 && limit > 0 && limit < 1 { // that none failed, or all, is said of this run alone
@@ -264,9 +265,12 @@ func neededValues(s *metrics.Summary, name string, limit float64) int64 {
 		}
 		return stats.SamplesFor(limit)
 	}
-	latency, percentile, _ := strings.Cut(name, ".p")
-	quantile, err := strconv.ParseFloat("0."+percentile, 64)
-	if err != nil {
+	latency, number, _ := strings.Cut(name, ".")
+	quantile, err := strconv.ParseFloat("0."+strings.TrimPrefix(number, "p"), 64)
+	switch {
+	case number == "mean": // as a median
+		quantile = 0.5
+	case err != nil:
 		return 0
 	}
 	values, _ := s.Latency(metrics.FindLatency(latency))

@@ -171,6 +171,8 @@ func TestRequireOfFewValues(t *testing.T) {
 		{8, "ttft.p99<500", "unknown: ~199.0 ms of too few values, 662 would tell", false, 0, 1},
 		{8, "ttft.p99<1", "unknown: ~199.0 ms of too few values, 662 would tell", false, 0, 1},
 		{8, "ttft.p50<500", "unknown: ~150.0 ms of too few values, 11 would tell", false, 0, 1},
+		{8, "ttft.mean<500", "unknown: ~155.0 ms of too few values, 11 would tell", false, 0, 1},
+		{11, "ttft.mean<500", "155.0 ms", true, 0, 0},
 		{8, "ttft.max<500", "200.0 ms", true, 0, 0},
 		{661, "ttft.p99<149", "~199.0 ms of too few values", false, 1, 0},
 		{661, "ttft.p99>149", "~199.0 ms of too few values", true, 0, 0},
