@@ -24,7 +24,7 @@ func actionsFile(t *testing.T, lines ...string) string {
 // one hangs and one does nothing. Each has its story, on the screen, in the summary and on the page.
 func TestActions(t *testing.T) {
 	t.Parallel()
-	mocks := []*mockServer{startMock(t), startMock(t), startMock(t)}
+	mocks, urls := startMocks(t, 3)
 	dying, slow := mocks[1], mocks[2]
 	address := strings.TrimPrefix(dying.url, "http://")
 	pid := filepath.Join(t.TempDir(), "pid")
@@ -39,8 +39,8 @@ func TestActions(t *testing.T) {
 		"- {at: 12s, run: "+fmt.Sprintf("kill -CONT %d, expect: '! ps -o stat= -p %d | grep -q T'}", slow.Process.Pid, slow.Process.Pid),
 		"- {at: 13s, run: sleep 100, expect: 'false', timeout: 1s}",
 	)
-	res := run(t, "--trace", steady(t, 900, 60, 8), "--url", mocks[0].url, "--url", dying.url, "--url", slow.url,
-		"--header", "Authorization: Bearer sk-0123456789abcdef", "--at", file, "--at", "13500ms=exit 0", "--at", "1h=false")
+	res := run(t, with(urls, "--trace", steady(t, 900, 60, 8),
+		"--header", "Authorization: Bearer sk-0123456789abcdef", "--at", file, "--at", "13500ms=exit 0", "--at", "1h=false")...)
 	all := res.summary.Actions
 	must.Equal(t, len(all), 8, "%+v", all)
 	var stories []string
@@ -84,14 +84,14 @@ func TestActions(t *testing.T) {
 // landed; it fails nothing, and what it costs is what the records say.
 func TestActionOfSlowness(t *testing.T) {
 	t.Parallel()
-	mocks := []*mockServer{startMock(t), startMock(t), startMock(t)}
+	mocks, urls := startMocks(t, 3)
 	slow := mocks[1].Process.Pid
 	file := actionsFile(t,
 		"- at: 6s",
 		fmt.Sprintf("  run: for i in 1 2 3 4 5; do kill -STOP %d; sleep 0.9; kill -CONT %d; sleep 0.1; done", slow, slow),
 		fmt.Sprintf("  expect: ps -o stat= -p %d | grep -q T", slow),
 		fmt.Sprintf("  undo: kill -CONT %d", slow))
-	res := run(t, "--trace", steady(t, 900, 60, 8), "--url", mocks[0].url, "--url", mocks[1].url, "--url", mocks[2].url, "--at", file)
+	res := run(t, with(urls, "--trace", steady(t, 900, 60, 8), "--at", file)...)
 	must.Equal(t, len(res.summary.Actions), 1, "%+v", res.summary.Actions)
 	a := res.summary.Actions[0]
 	expect.Equal(t, a.Landed, true, "%s", a.Finding())
@@ -130,7 +130,7 @@ func TestActionOfSlowness(t *testing.T) {
 // what the run saw of it. The second comes so late that the first cannot have had that effect.
 func TestActionsThatScale(t *testing.T) {
 	t.Parallel()
-	mocks := []*mockServer{startMock(t), startMock(t), startMock(t)}
+	mocks, _ := startMocks(t, 3)
 	targets := filepath.Join(t.TempDir(), "targets.txt")
 	listTargets(t, targets, mocks[0].url, mocks[1].url)
 	write := func(urls ...string) string {

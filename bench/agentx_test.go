@@ -244,117 +244,89 @@ func TestInstantsByHand(t *testing.T) {
 	}
 }
 
-// find is the last of a run's requests that is as wanted; -1 = none.
-func find(all []arrival, wanted func(a *arrival) bool) int {
-	for i := len(all) - 1; i >= 0; i-- {
-		if wanted(&all[i]) {
-			return i
-		}
-	}
-	return -1
-}
-
-// moved is a run in which a request came at another time.
-func moved(all []arrival, i int, by int64) []arrival {
-	if i < 0 {
-		return nil
-	}
-	all[i].move(by)
-	return all
-}
-
 // defects plant something into a run that is wrong; nil if it has no place for that.
 func defects() map[string]func(w *laneRun, all []arrival) []arrival {
-	of := func(phase string) func(*arrival) bool {
-		return func(a *arrival) bool { return a.phase == phase }
-	}
-	again := func(all []arrival, i int) []arrival {
-		if i < 0 {
+	type run = []arrival
+	// changed plants a change of a run at a place; there is none at -1.
+	changed := func(at int, change func() run) run {
+		if at < 0 {
 			return nil
 		}
-		return append(all, all[i])
+		return change()
 	}
-	missing := func(all []arrival, i int) []arrival {
-		if i < 0 {
-			return nil
+	last := func(all run, wanted func(a *arrival) bool) int {
+		for i := len(all) - 1; i >= 0; i-- {
+			if wanted(&all[i]) {
+				return i
+			}
 		}
-		return slices.Delete(all, i, i+1)
+		return -1
 	}
-	waits := func(w *laneRun) func(*arrival) bool {
-		return func(a *arrival) bool {
-			return a.phase == profile && a.play >= w.lanes && len(w.trees[a.tree].rows[a.row].waits) > 0
+	lastOf := func(all run, phase string) int {
+		return last(all, func(a *arrival) bool { return a.phase == phase })
+	}
+	missing := func(phase string) func(*laneRun, run) run {
+		return func(_ *laneRun, all run) run {
+			i := lastOf(all, phase)
+			return changed(i, func() run { return slices.Delete(all, i, i+1) })
 		}
 	}
-	return map[string]func(w *laneRun, all []arrival) []arrival{
-		"a primer twice":       func(_ *laneRun, all []arrival) []arrival { return again(all, find(all, of(primer))) },
-		"no primer":            func(_ *laneRun, all []arrival) []arrival { return missing(all, find(all, of(primer))) },
-		"one warm-up less":     func(_ *laneRun, all []arrival) []arrival { return missing(all, find(all, of(warmUp))) },
-		"a request is missing": func(_ *laneRun, all []arrival) []arrival { return missing(all, find(all, of(profile))) },
-		"5 ms too early":       func(w *laneRun, all []arrival) []arrival { return moved(all, find(all, waits(w)), -5_000_000) },
-		"5 ms too late":        func(w *laneRun, all []arrival) []arrival { return moved(all, find(all, waits(w)), 5_000_000) },
-		"too early only for the server": func(w *laneRun, all []arrival) []arrival {
-			i := find(all, waits(w))
-			if i < 0 {
-				return nil
+	waiting := func(change func(a *arrival)) func(*laneRun, run) run {
+		return func(w *laneRun, all run) run {
+			i := last(all, func(a *arrival) bool {
+				return a.phase == profile && a.play >= w.lanes && len(w.trees[a.tree].rows[a.row].waits) > 0
+			})
+			return changed(i, func() run { change(&all[i]); return all })
+		}
+	}
+	ofLastPlay := func(all run, change func(a *arrival)) run {
+		play := all[len(all)-1].play
+		for i := range all {
+			if all[i].play == play {
+				change(&all[i])
 			}
-			all[i].came -= 5_000_000
-			return all
+		}
+		return all
+	}
+	return map[string]func(w *laneRun, all run) run{
+		"a primer twice": func(_ *laneRun, all run) run {
+			i := lastOf(all, primer)
+			return changed(i, func() run { return append(all, all[i]) })
 		},
-		"a marker of another play": func(_ *laneRun, all []arrival) []arrival {
-			i := find(all, func(a *arrival) bool { return a.play != all[0].play })
-			if i < 0 {
-				return nil
-			}
-			all[i].marker = all[0].marker
-			return all
+		"no primer":                     missing(primer),
+		"one warm-up less":              missing(warmUp),
+		"a request is missing":          missing(profile),
+		"5 ms too early":                waiting(func(a *arrival) { a.move(-5_000_000) }),
+		"5 ms too late":                 waiting(func(a *arrival) { a.move(5_000_000) }),
+		"too early only for the server": waiting(func(a *arrival) { a.came -= 5_000_000 }),
+		"a marker of another play": func(_ *laneRun, all run) run {
+			i := last(all, func(a *arrival) bool { return a.play != all[0].play })
+			return changed(i, func() run { all[i].marker = all[0].marker; return all })
 		},
-		"a play with the marker of another": func(_ *laneRun, all []arrival) []arrival {
-			last := all[len(all)-1].play
-			if last == 0 {
-				return nil
-			}
-			for i := range all {
-				if all[i].play == last {
-					all[i].marker = all[0].marker
-				}
-			}
-			return all
+		"a play with the marker of another": func(_ *laneRun, all run) run {
+			return changed(all[len(all)-1].play-1, func() run {
+				return ofLastPlay(all, func(a *arrival) { a.marker = all[0].marker })
+			})
 		},
-		"a broken barrier": func(_ *laneRun, all []arrival) []arrival {
+		"a broken barrier": func(_ *laneRun, all run) run {
 			i := slices.IndexFunc(all, func(a arrival) bool { return a.phase == profile })
-			return moved(all, i, -5_000_000)
+			return changed(i, func() run { all[i].move(-5_000_000); return all })
 		},
-		"a primer with a whole answer": func(_ *laneRun, all []arrival) []arrival {
-			i := find(all, of(primer))
-			if i < 0 {
-				return nil
-			}
-			all[i].prepares = false
-			return all
+		"a primer with a whole answer": func(_ *laneRun, all run) run {
+			i := lastOf(all, primer)
+			return changed(i, func() run { all[i].prepares = false; return all })
 		},
-		"another tree": func(w *laneRun, all []arrival) []arrival {
-			if len(w.trees) < 2 {
-				return nil
-			}
-			for i := range all {
-				if all[i].play == all[len(all)-1].play {
-					all[i].tree = (all[i].tree + 1) % len(w.trees)
-				}
-			}
-			all[len(all)-1].row = 0
-			return all
+		"another tree": func(w *laneRun, all run) run {
+			return changed(len(w.trees)-2, func() run {
+				ofLastPlay(all, func(a *arrival) { a.tree = (a.tree + 1) % len(w.trees) })
+				all[len(all)-1].row = 0
+				return all
+			})
 		},
-		"a whole play later": func(w *laneRun, all []arrival) []arrival {
-			last := all[len(all)-1].play
-			if last < w.lanes {
-				return nil
-			}
-			for i := range all {
-				if all[i].play == last {
-					all = moved(all, i, 3_000_000)
-				}
-			}
-			return all
+		"a whole play later": func(w *laneRun, all run) run {
+			return changed(all[len(all)-1].play-w.lanes, func() run {
+				return ofLastPlay(all, func(a *arrival) { a.move(3_000_000) })
+			})
 		},
 	}
 }

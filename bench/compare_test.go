@@ -13,16 +13,13 @@ import (
 )
 
 // compared is what `fastreplay compare` said.
-type compared struct {
-	code           int
-	stdout, stderr string
-}
+type compared struct{ stdout, stderr string }
 
-func runCompare(t *testing.T, args ...string) compared {
+func runCompare(t *testing.T, code int, args ...string) compared {
 	t.Helper()
 	p := start(t, nil, append([]string{"compare"}, args...)...)
-	code := p.wait(t)
-	return compared{code, p.stdout.String(), p.stderr.String()}
+	p.ends(t, code)
+	return compared{p.stdout.String(), p.stderr.String()}
 }
 
 // verdicts are those of the metrics of a comparison as JSON, with A's and B's names.
@@ -89,56 +86,51 @@ func TestCompare(t *testing.T) {
 	made("a2", a.url, 0, 2)
 	made("again2", a.url, 0, 1)
 
-	gate := []string{"--fail-if", "ttft.paired:+10%"}
-	if c := runCompare(t, append([]string{dir("a"), dir("again")}, gate...)...); c.code != 4 || !strings.Contains(c.stdout, "300 requests in one pair") || !strings.Contains(c.stderr, "? UNDECIDED   ttft.paired:+10%") {
-		t.Errorf("the same server: exit %d\n%s%s", c.code, c.stdout, c.stderr)
-	}
-	for how, code := range map[string]int{"pass": 0, "fail": 3} {
-		if c := runCompare(t, append([]string{dir("a"), dir("again"), "--undecided", how}, gate...)...); c.code != code {
-			t.Errorf("undecided counts as %s: exit %d", how, c.code)
+	const gate = " --fail-if ttft.paired:+10%"
+	must.Do(t, os.Mkdir(dir("empty"), 0o755))
+	must.Do(t, os.CopyFS(dir("broken"), os.DirFS(dir("a"))))
+	writeFile(t, filepath.Join(dir("broken"), "requests.jsonl"), "{\"row\":0,\n[]\n")
+	for _, c := range []struct {
+		code int
+		line string
+		says []string
+	}{
+		{4, "a again" + gate, []string{"300 requests in one pair", "? UNDECIDED   ttft.paired:+10%"}},
+		{0, "a again --undecided pass" + gate, nil},
+		{3, "a again --undecided fail" + gate, nil},
+		{0, "a again" + gate + " -- a2 again2", []string{"300 requests in 2 and 2 runs", "✓ PASSED"}},
+		{3, "a again" + gate + " -- slower slower2", []string{"FAILED   ttft.paired:+10%"}},
+		{0, "a seed --anyway", []string{"300 requests without pairs"}},
+		{2, "a seed", []string{"--seed"}},
+		{2, "a empty", []string{"no results"}},
+		{2, "a broken", []string{"requests.jsonl"}},
+		{2, "a seed/run.json", []string{"give its directory"}},
+		{2, "a " + root, []string{"give the directory of one"}},
+		{2, "a slower --floor a", []string{"are the same run"}},
+		{2, "--interleave abba a again -- " + load, []string{"the directory of a run"}},
+	} {
+		p := startInDir(t, root, nil, append([]string{"compare"}, strings.Fields(c.line)...)...)
+		expect.Equal(t, p.wait(t), c.code, "%s: exit code:\n%s", c.line, &p.stderr)
+		for _, words := range c.says {
+			expect.Contains(t, p.stdout.String()+p.stderr.String(), words, c.line)
 		}
-	}
-	if c := runCompare(t, append([]string{dir("a"), dir("again"), "--", dir("a2"), dir("again2")}, gate...)...); c.code != 0 || !strings.Contains(c.stdout, "300 requests in 2 and 2 runs") || !strings.Contains(c.stderr, "✓ PASSED") {
-		t.Errorf("two runs a side: exit %d\n%s%s", c.code, c.stdout, c.stderr)
-	}
-	if c := runCompare(t, append([]string{dir("a"), dir("again"), "--", dir("slower"), dir("slower2")}, gate...)...); c.code != 3 || !strings.Contains(c.stderr, "FAILED   ttft.paired:+10%") {
-		t.Errorf("two runs a side, one slower: exit %d\n%s%s", c.code, c.stdout, c.stderr)
+		if c.code == 2 {
+			expect.Equal(t, strings.Count(p.stderr.String(), "\n"), 1, "%s: lines", c.line)
+		}
 	}
 	page := filepath.Join(root, "page.html")
-	worse := runCompare(t, append([]string{dir("a"), dir("slower"), "--floor", dir("again"), "--json", "--html", page}, gate...)...)
+	worse := runCompare(t, 4, dir("a"), dir("slower"), "--floor", dir("again"), "--json", "--html", page, "--fail-if", "ttft.paired:+10%")
 	verdicts, nameA, nameB := worse.verdicts(t)
-	if worse.code != 4 || verdicts["ttft.paired"] != "differs" || verdicts["ttft.p50"] != "differs" || verdicts["error_rate"] != "unclear" || !strings.Contains(worse.stderr, "UNDECIDED   ttft.paired:+10%") {
-		t.Errorf("a slower server: exit %d, %v\n%s", worse.code, verdicts, worse.stderr)
+	if verdicts["ttft.paired"] != "differs" || verdicts["ttft.p50"] != "differs" || verdicts["error_rate"] != "unclear" {
+		t.Errorf("a slower server: %v\n%s", verdicts, worse.stderr)
 	}
-	if nameA != a.url || nameB != urlB {
-		t.Errorf("named %s and %s", nameA, nameB)
+	expect.Contains(t, worse.stderr, "UNDECIDED   ttft.paired:+10%")
+	expect.Equal(t, [2]string{nameA, nameB}, [2]string{a.url, urlB}, "names")
+	for _, words := range []string{"noise floor", "B's TTFT p50 is "} {
+		expect.Contains(t, string(readFile(t, page)), words, "the page")
 	}
-	if text := string(readFile(t, page)); !strings.Contains(text, "noise floor") || !strings.Contains(text, "B's TTFT p50 is ") {
-		t.Error("the page lacks pictures or sentences")
-	}
-	if both := runCompare(t, dir("a"), dir("again"), dir("slower"), "--json"); both.code != 0 || strings.Count(both.stdout, `"schema"`) != 2 {
-		t.Errorf("two comparisons: exit %d\n%s", both.code, both.stdout)
-	}
-	if c := runCompare(t, dir("a"), dir("seed"), "--anyway"); c.code != 0 || !strings.Contains(c.stdout, "300 requests without pairs") {
-		t.Errorf("another seed, anyway: exit %d\n%s%s", c.code, c.stdout, c.stderr)
-	}
-
-	empty, broken := dir("empty"), dir("broken")
-	must.Do(t, os.Mkdir(empty, 0o755))
-	must.Do(t, os.CopyFS(broken, os.DirFS(dir("a"))))
-	writeFile(t, filepath.Join(broken, "requests.jsonl"), "{\"row\":0,\n[]\n")
-	for want, args := range map[string][]string{
-		"--seed": {dir("a"), dir("seed")}, "no results": {dir("a"), empty}, "requests.jsonl": {dir("a"), broken},
-		"give its directory":        {dir("a"), filepath.Join(dir("seed"), "run.json")},
-		"give the directory of one": {dir("a"), root},
-		"are the same run":          {dir("a"), dir("slower"), "--floor", dir("a")},
-		"the directory of a run":    {"--interleave", "abba", dir("a"), dir("again"), "--", load},
-	} {
-		c := runCompare(t, args...)
-		if c.code != 2 || !strings.Contains(c.stderr, want) || strings.Count(c.stderr, "\n") != 1 {
-			t.Errorf("%v: exit %d, no %q in\n%s", args, c.code, want, c.stderr)
-		}
-	}
+	both := runCompare(t, 0, dir("a"), dir("again"), dir("slower"), "--json")
+	expect.Equal(t, strings.Count(both.stdout, `"schema"`), 2, "comparisons in %s", both.stdout)
 }
 
 // TestCompareRecorded: the trace of a run is read again, with the flags of that run, for what it recorded of itself.
@@ -147,10 +139,9 @@ func TestCompareRecorded(t *testing.T) {
 	m := startMock(t)
 	r := startReplay(t, "samples/weka.jsonl", "--scale", "60", "--url", m.url)
 	r.ends(t, 0)
-	c := runCompare(t, "recorded", r.dir, "--json")
-	if _, a, b := c.verdicts(t); c.code != 0 || !strings.Contains(a, "weka.jsonl") || b != m.url {
-		t.Errorf("exit %d, %s and %s\n%s", c.code, a, b, c.stderr)
-	}
+	_, a, b := runCompare(t, 0, "recorded", r.dir, "--json").verdicts(t)
+	expect.Contains(t, a, "weka.jsonl")
+	expect.Equal(t, b, m.url)
 }
 
 // interleaved is a comparison that makes its runs itself, of 40 requests in 0.4 s.
@@ -170,14 +161,15 @@ func TestInterleave(t *testing.T) {
 			quickEnough(t, func() string {
 				dir = filepath.Join(t.TempDir(), "cmp")
 				p := interleaved(t, dir, how, a.url, b.url)
-				c := compared{p.wait(t), p.stdout.String(), p.stderr.String()}
-				if late := lateFor(c.stderr); late != "" {
+				p.wait(t)
+				if late := lateFor(p.stderr.String()); late != "" {
 					return late
 				}
+				p.ends(t, 0, "--restart before run 2 of "+map[string]string{"abba": "4", "together": "2"}[how]+": exit code 0 after ", "it said: ready")
+				c := compared{p.stdout.String(), p.stderr.String()}
 				verdicts, nameA, nameB := c.verdicts(t)
-				if c.code != 0 || nameA != a.url || nameB != b.url || !strings.Contains(c.stdout, `"requests": 40`) || !strings.Contains(c.stderr, "--restart before run 2 of "+map[string]string{"abba": "4", "together": "2"}[how]+": exit code 0 after ") || !strings.Contains(c.stderr, "it said: ready") {
-					t.Errorf("exit %d, %s and %s\n%s", c.code, nameA, nameB, c.stderr)
-				}
+				expect.Equal(t, [2]string{nameA, nameB}, [2]string{a.url, b.url}, "names")
+				expect.Contains(t, c.stdout, `"requests": 40`)
 				if found := verdicts["ttft.p50"]; found != "worse" {
 					return "between 20 ms and 1 s the answer is: " + found
 				}
@@ -223,13 +215,8 @@ func TestInterleaveInterrupted(t *testing.T) {
 				p.wait(t)
 				return lateFor(p.stderr.String())
 			})
-			code := p.wait(t)
-			if want := "interrupted in run " + map[string]string{"abba": "2 of 4", "together": "1 of 2"}[how]; code != 130 || !strings.Contains(p.stderr.String(), want) {
-				t.Errorf("exit %d, want 130 and %q:\n%s", code, want, p.stderr.String())
-			}
-			if res := readResults(t, filepath.Join(dir, "b1")); !res.summary.Run.Partial {
-				t.Error("b1 is not marked partial")
-			}
+			p.ends(t, 130, "interrupted in run "+map[string]string{"abba": "2 of 4", "together": "1 of 2"}[how])
+			expect.Equal(t, readResults(t, filepath.Join(dir, "b1")).summary.Run.Partial, true, "b1 is partial")
 			for _, name := range []string{"a2", "b2"} {
 				expect.Refused(os.Stat(filepath.Join(dir, name)))(t, "", "%s was begun", name)
 			}
@@ -248,10 +235,8 @@ func TestInterleaveRefused(t *testing.T) {
 		"127.0.0.1:1 does not": {"abba", a.url, "127.0.0.1:1", load},
 	} {
 		dir := filepath.Join(t.TempDir(), "cmp")
-		c := runCompare(t, append([]string{"--interleave", args[0], "--output", dir, args[1], args[2], "--"}, args[3:]...)...)
-		if lines := strings.Split(strings.TrimSpace(c.stderr), "\n"); c.code != 2 || !strings.Contains(lines[len(lines)-1], want) {
-			t.Errorf("%v: exit %d, no %q in the end of\n%s", args, c.code, want, c.stderr)
-		}
+		c := runCompare(t, 2, append([]string{"--interleave", args[0], "--output", dir, args[1], args[2], "--"}, args[3:]...)...)
+		expect.Contains(t, lastLine(c.stderr), want, "%v", args)
 		expect.Refused(os.Stat(dir))(t, "", "%v: a directory is left", args)
 	}
 }
@@ -262,10 +247,8 @@ func TestInterleaveRestartFails(t *testing.T) {
 	t.Parallel()
 	a := startMock(t)
 	dir := filepath.Join(t.TempDir(), "cmp")
-	c := runCompare(t, append([]string{"--interleave", "abba", "--restart", "sleep 20 & echo no GPU; exit 7", "--output", dir, a.url, a.url, "--", steady(t, 10, 100, 2)}, accepted...)...)
-	if c.code != 1 || !strings.Contains(c.stderr, "--restart before run 2 of 6: exit code 7") || !strings.Contains(c.stderr, "it said: no GPU") {
-		t.Errorf("exit %d\n%s", c.code, c.stderr)
-	}
+	line := []string{"compare", "--interleave", "abba", "--restart", "sleep 20 & echo no GPU; exit 7", "--output", dir, a.url, a.url, "--", steady(t, 10, 100, 2)}
+	start(t, nil, append(line, accepted...)...).ends(t, 1, "--restart before run 2 of 6: exit code 7", "it said: no GPU")
 	for name, stays := range map[string]bool{"a1": true, "b1": false} {
 		if _, err := os.Stat(filepath.Join(dir, name)); (err == nil) != stays {
 			t.Errorf("%s: %v", name, err)

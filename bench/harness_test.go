@@ -321,6 +321,17 @@ func startMockIn(t testing.TB, prefix []string, log string, args ...string) *moc
 	return m
 }
 
+// startMocks starts so many mocks, and returns the flags that replay against all of them, too.
+func startMocks(t testing.TB, n int, args ...string) (all []*mockServer, flags []string) {
+	t.Helper()
+	for range n {
+		m := startMock(t, args...)
+		all = append(all, m)
+		flags = append(flags, "--url", m.url)
+	}
+	return all, flags
+}
+
 // stop ends the mock and returns its log.
 func (m *mockServer) stop(t *testing.T) map[string][]served {
 	t.Helper()

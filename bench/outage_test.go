@@ -44,9 +44,9 @@ func TestTargetDies(t *testing.T) {
 // targetDies is a try of TestTargetDies. It returns why the run was over before enough had happened.
 func targetDies(t *testing.T, load string) (tooSlow string) {
 	t.Helper()
-	mocks := []*mockServer{startMock(t), startMock(t), startMock(t)}
+	mocks, urls := startMocks(t, 3)
 	dying := mocks[1]
-	r := startReplay(t, "--trace", load, "--url", mocks[0].url, "--url", dying.url, "--url", mocks[2].url, "--scrape-interval", "200ms")
+	r := startReplay(t, with(urls, "--trace", load, "--scrape-interval", "200ms")...)
 	r.untilRecorded(t, 200, "ok")
 	dying.kill(t)
 	r.untilRecorded(t, 40, "connect_error")

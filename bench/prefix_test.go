@@ -18,19 +18,6 @@ func sharing(t *testing.T) string {
 		"--input-tokens", "200:1200", "--output-tokens", "4:12", "--reuse", "0.6", "--seed", "3")
 }
 
-// fourMocks are servers with unlimited caches. Their answers name them, if named.
-func fourMocks(t *testing.T, named bool) (all []*mockServer) {
-	t.Helper()
-	for _, name := range []string{"a", "b", "c", "d"} {
-		args := []string{"--ttft", "1ms", "--itl", "1ms"}
-		if named {
-			args = append(args, "--header", "Target-Pod: pod-"+name)
-		}
-		all = append(all, startMock(t, args...))
-	}
-	return all
-}
-
 // foretold is what inspect says of a trace on four instances.
 func foretold(t *testing.T, path string) *route.Oracle {
 	t.Helper()
@@ -133,12 +120,8 @@ func TestRoutersHitWhatTheOracleSays(t *testing.T) {
 
 // hitsAsForetold routes a trace by a router on four servers, and compares.
 func hitsAsForetold(t *testing.T, path, name string, oracle *route.Oracle) {
-	mocks := fourMocks(t, false)
-	args := []string{path, "--route", name}
-	for _, m := range mocks {
-		args = append(args, "--url", m.url)
-	}
-	r := run(t, args...)
+	mocks, urls := startMocks(t, 4, "--ttft", "1ms", "--itl", "1ms")
+	r := run(t, with(urls, path, "--route", name)...)
 	r.only(t, "ok")
 	best := oracle.Of(route.PrefixBoundedName).HitRatio
 	o, cache := r.summary.Routing, r.summary.PrefixCache

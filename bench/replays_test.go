@@ -32,16 +32,11 @@ type replayed struct {
 // recorded, and each line agrees with the servers' logs.
 func (c *replayed) replay(t *testing.T, more ...string) *results {
 	t.Helper()
-	args := with(c.args, more...)
 	if c.load == nil {
 		c.load = chat
 	}
-	var mocks []*mockServer
-	for range max(1, c.servers) {
-		mocks = append(mocks, startMock(t, c.mock...))
-		args = append(args, "--url", mocks[len(mocks)-1].url)
-	}
-	r := run(t, with(c.load, args...)...)
+	mocks, urls := startMocks(t, max(1, c.servers), c.mock...)
+	r := run(t, slices.Concat(c.load, c.args, more, urls)...)
 	logs := map[string][]served{}
 	for _, m := range mocks {
 		for id, entries := range m.stop(t) {

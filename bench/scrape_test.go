@@ -18,12 +18,11 @@ func TestScrape(t *testing.T) {
 	t.Parallel()
 	load := generate(t, "--rows", "300", "--rate", "200", "--input-tokens", "1000:3000", "--output-tokens", "6", "--reuse", "0.5")
 	const model = `odd "name", {v1}\`
-	slow := []string{"--model", model, "--ttft", "150ms"} // so that some run in each sample
-	mocks := []*mockServer{startMock(t, slow...), startMock(t, slow...)}
+	_, urls := startMocks(t, 2, "--model", model, "--ttft", "150ms") // so that some run in each sample
 	for range map[bool]int{false: 2, true: 1}[testing.Short()] {
 		var r *results
 		quickEnough(t, func() string {
-			r = run(t, "--trace", load, "--url", mocks[0].url, "--url", mocks[1].url, "--scrape-interval", "100ms", "--warmup", "20")
+			r = run(t, with(urls, "--trace", load, "--scrape-interval", "100ms", "--warmup", "20")...)
 			for _, s := range r.summary.Servers.Targets {
 				if s.Running == nil || s.Running.Max < 1 {
 					return s.Target + " was never seen at work"

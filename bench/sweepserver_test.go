@@ -4,14 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"slices"
 	"strconv"
@@ -22,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/mockllm"
 	"github.com/fastreplay/fastreplay/bench/must"
 )
 
@@ -236,7 +232,8 @@ func startSweepServer(t *testing.T, cells []*sweepCell, encrypted bool, stall ti
 	must.Do(t, err)
 	s := &sweepServer{Listener: ln, cells: cells, stall: stall, log: map[string][]*sweepAttempt{}}
 	if encrypted {
-		s.tls = &tls.Config{Certificates: []tls.Certificate{selfSigned(t)}}
+		s.tls, _, err = mockllm.SelfSigned("")
+		must.Do(t, err)
 	}
 	s.open.Go(func() {
 		for {
@@ -248,15 +245,6 @@ func startSweepServer(t *testing.T, cells []*sweepCell, encrypted bool, stall ti
 		}
 	})
 	return s
-}
-
-func selfSigned(t *testing.T) tls.Certificate {
-	t.Helper()
-	key := must.Have(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
-	now := time.Now()
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
-	der := must.Have(x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key))(t)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
 // sweepConn is a connection as the server has it.
@@ -315,7 +303,9 @@ func (s *sweepServer) serve(tcp *net.TCPConn) {
 			return
 		case 13:
 			s.nobody()
-			s.mayMiss(c.attempt) // what the kernel still has of the answer is lost
+			s.mu.Lock()
+			c.attempt.cut = true // what the kernel still has of the answer is lost
+			s.mu.Unlock()
 			c.rst()
 			return
 		case 23:
@@ -337,13 +327,6 @@ func (s *sweepServer) serve(tcp *net.TCPConn) {
 func (s *sweepServer) nobody() {
 	s.mu.Lock()
 	s.nameless++
-	s.mu.Unlock()
-}
-
-// mayMiss notes that the last answer to a request may have been cut off after all.
-func (s *sweepServer) mayMiss(a *sweepAttempt) {
-	s.mu.Lock()
-	a.cut = true
 	s.mu.Unlock()
 }
 
