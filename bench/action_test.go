@@ -80,11 +80,9 @@ type acted struct {
 func act(t *testing.T, inputs ...string) acted {
 	t.Helper()
 	dir := t.TempDir()
-	must.Do(t, os.Symlink(binary, filepath.Join(dir, "fastreplay")))
-	step := exec.Command(must.Have(filepath.Abs("../scripts/action"))(t))
-	step.Dir = dir
-	step.Env = append(os.Environ(), "GITHUB_ACTIONS=true", "GITHUB_STEP_SUMMARY="+filepath.Join(dir, "summary"),
-		"GITHUB_OUTPUT="+filepath.Join(dir, "output"), "PATH="+dir+":"+os.Getenv("PATH"))
+	step := shell(t, dir, must.Have(filepath.Abs("../scripts/action"))(t))
+	step.Env = append(step.Env, "GITHUB_ACTIONS=true", "GITHUB_STEP_SUMMARY="+filepath.Join(dir, "summary"),
+		"GITHUB_OUTPUT="+filepath.Join(dir, "output"))
 	for name, value := range actionInputs(t) {
 		step.Env = append(step.Env, name+"="+value)
 	}

@@ -15,7 +15,7 @@ import (
 
 // adapterLog is what the mock's log says of a request, with --log-all.
 type adapterLog struct {
-	ID       string            `json:"request_id"`
+	served
 	Model    string            `json:"model"`
 	Priority int               `json:"priority"`
 	Headers  map[string]string `json:"headers"`
@@ -23,13 +23,8 @@ type adapterLog struct {
 		Model    string
 		Priority int
 	}
-	Arrived int64 `json:"arrived_ns"`
-	Begin   int64 `json:"begin_ns"`
-	First   int64 `json:"first_token_ns"`
-	Done    int64 `json:"done_ns"`
-	LoadNS  int64 `json:"load_ns"`
-	Cached  int64 `json:"cached_tokens"`
-	Host    int64 `json:"host_tokens"`
+	Begin  int64 `json:"begin_ns"`
+	LoadNS int64 `json:"load_ns"`
 }
 
 // adapterRow is what a row of the trace says.

@@ -103,29 +103,6 @@ func TestClosedIdle(t *testing.T) {
 	}
 }
 
-// TestServerDies in mid-run, and comes back: what it took with it is lost, what comes after is not.
-func TestServerDies(t *testing.T) {
-	t.Parallel()
-	m := startMock(t, "--itl", "20ms", "--fault", "stall:2@0.5") // so it has answers to take with it
-	r := startReplay(t, "--trace", steady(t, lasting, 100, 5), "--url", m.url, "--no-probe")
-	r.untilRecorded(t, 1, "ok")
-	m.untilRunning(t, 8)
-	m.kill(t)
-	r.untilRecorded(t, 1, "connect_error")
-	again := startMockIn(t, nil, m.log, "--itl", "20ms", "--listen", strings.TrimPrefix(m.url, "http://"))
-	r.untilRecorded(t, r.recorded(t, "ok")+20, "ok") // the run recovers
-	res := r.endedEarly(t)
-	res.prove(t)
-	log := again.stop(t)
-	res.survivors(log).join(t, log)
-	res.only(t, "ok", "truncated", "reset", "connect_error", "not_sent")
-	by := res.outcomes()
-	t.Logf("outcomes %v", by)
-	if by["truncated"]+by["reset"] == 0 || by["connect_error"] == 0 || by["ok"] == 0 {
-		t.Errorf("outcomes %v", by)
-	}
-}
-
 // lasting is so many requests that no machine is done with them before a test has seen what it waits for, and ends the
 // run.
 const lasting = 6000
@@ -139,24 +116,6 @@ func (r *replay) endedEarly(t *testing.T) *results {
 		t.Errorf("exit %d, %v", res.code, res.outcomes())
 	}
 	return res
-}
-
-// survivors are a run's lines without those of the answers that a server which was killed did not live to log.
-func (r *results) survivors(log map[string][]served) *results {
-	killed := int64(0)
-	for i := range r.lines {
-		if l := &r.lines[i]; l.Outcome == "truncated" || l.Outcome == "reset" {
-			killed = max(killed, l.lastKnown())
-		}
-	}
-	left := *r
-	left.lines = nil
-	for _, l := range r.lines {
-		if !l.ok() || len(log[l.ID]) > 0 || l.Done > killed {
-			left.lines = append(left.lines, l)
-		}
-	}
-	return &left
 }
 
 // TestServerStalls: a stopped process takes requests and says nothing; after a while it goes on.
@@ -194,23 +153,4 @@ func TestGarbage(t *testing.T) {
 			refused(t, with(chat, "--url", url)...)
 		})
 	}
-}
-
-// TestRefusedUpload: a server that answers and hangs up while a large request is still on its way.
-func TestRefusedUpload(t *testing.T) {
-	t.Parallel()
-	load := generate(t, "--rows", "20", "--rate", "50", "--input-tokens", "120000", "--output-tokens", "2")
-	r := run(t, "--trace", load, "--no-probe", "--url", serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Connection", "close")
-		http.Error(w, `{"error":{"message":"too large for us"}}`, http.StatusRequestEntityTooLarge)
-	}))
-	r.prove(t)
-	r.only(t, "http_error", "reset") // the answer may be lost in the reset that follows it
-	r.verdict(t, "none of 20 requests succeeded")
-	for _, l := range r.lines {
-		if l.Resent != 0 || l.Outcome == "http_error" && (l.Error != "too large for us" || l.Status != 413) {
-			t.Errorf("row %d: status %d, error %q, resent %d", l.Row, l.Status, l.Error, l.Resent)
-		}
-	}
-	t.Logf("outcomes %v", r.outcomes())
 }

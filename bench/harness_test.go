@@ -88,7 +88,7 @@ func touchSources() {
 var raced = []string{
 	"TestBackends", "TestCap", "TestEmbeddedMock", "TestExactAnswers", "TestFaults", "TestInstancesBehindAGateway",
 	"TestInterruptClosedLoop", "TestKernelTimestamps", "TestLiveHistory", "TestNoRequestBeforeWhatItDependsOn",
-	"TestReaderLeaves", "TestScrape", "TestSenderDies", "TestServerDies", "TestServerStalls",
+	"TestReaderLeaves", "TestScrape", "TestSenderDies", "TestServerStalls", "TestTargetDies",
 	"TestTargetsFile", "TestTerminalInterrupt", "TestWarmUp",
 }
 
@@ -319,6 +319,20 @@ func startMockIn(t testing.TB, prefix []string, log string, args ...string) *moc
 	m := &mockServer{process: start(t, prefix, append(base, args...)...), log: log}
 	m.url = m.listening(t)
 	return m
+}
+
+// shell is a command in a directory where fastreplay is on the path.
+func shell(t *testing.T, dir, name string, args ...string) *exec.Cmd {
+	t.Helper()
+	if leftOut(t.Name()) {
+		t.Skip("-short starts no process")
+	}
+	home := t.TempDir()
+	must.Do(t, os.Symlink(binary, filepath.Join(home, "fastreplay")))
+	c := exec.Command(name, args...)
+	c.Dir = dir
+	c.Env = append(os.Environ(), "PATH="+home+":"+os.Getenv("PATH"))
+	return c
 }
 
 // startMocks starts so many mocks, and returns the flags that replay against all of them, too.

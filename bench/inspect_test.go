@@ -7,22 +7,9 @@ import (
 	"testing"
 
 	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
+	inspection "github.com/fastreplay/fastreplay/engine/inspect"
 )
-
-// inspected is what `inspect --json` prints, as far as these tests look.
-type inspected struct {
-	Schema int `json:"schema"`
-	Traces []struct {
-		Trace      string `json:"trace"`
-		Rows       int    `json:"rows"`
-		Replayable bool   `json:"replayable"`
-		Replay     struct {
-			TokenIDs struct {
-				PromptBytes int64 `json:"prompt_bytes"`
-			} `json:"token_ids"`
-		} `json:"replay"`
-	} `json:"traces"`
-}
 
 // inspect runs the command and returns the exit code and what it said.
 func inspect(t *testing.T, args ...string) (code int, out, said string) {
@@ -32,13 +19,10 @@ func inspect(t *testing.T, args ...string) (code int, out, said string) {
 	return code, p.stdout.String(), p.stderr.String()
 }
 
-func inspectJSON(t *testing.T, want int, args ...string) inspected {
+// document is what `inspect --json` prints of traces.
+func document(t *testing.T, args ...string) (d inspection.Document) {
 	t.Helper()
-	code, out, said := inspect(t, append(args, "--json")...)
-	var d inspected
-	if err := json.Unmarshal([]byte(out), &d); err != nil || code != want || d.Schema != 1 {
-		t.Fatalf("%v: exit %d, want %d; %v, schema %d\n%s", args, code, want, err, d.Schema, said)
-	}
+	must.Do(t, json.Unmarshal([]byte(succeeds(t, append([]string{"inspect", "--json"}, args...)...)), &d))
 	return d
 }
 
@@ -62,7 +46,7 @@ func TestInspectPages(t *testing.T) {
 // the prompts.
 func TestInspectAgreesWithReplay(t *testing.T) {
 	t.Parallel()
-	d := inspectJSON(t, 0, "samples/mooncake.jsonl")
+	d := document(t, "samples/mooncake.jsonl")
 	m := startMock(t)
 	res := run(t, "samples/mooncake.jsonl", "--url", m.url, "--scale", "20", "--allow-warm")
 	prompts := d.Traces[0].Replay.TokenIDs.PromptBytes

@@ -1,15 +1,12 @@
 package bench
 
 import (
-	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/fastreplay/fastreplay/bench/expect"
-	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // TestLinesOfPages: each line for newcomers runs as it stands, but for servers' addresses and how long it takes, over a
@@ -27,7 +24,6 @@ func TestLinesOfPages(t *testing.T) {
 			expect.Equal(t, len(lines), want, "lines")
 			a, b := startMock(t), startMock(t)
 			home := t.TempDir()
-			must.Do(t, os.Symlink(binary, filepath.Join(home, "fastreplay")))
 			writeFile(t, filepath.Join(home, "trace.jsonl"), readFile(t, "samples/mooncake.jsonl"))
 			writeFile(t, filepath.Join(home, "weka.jsonl"), readFile(t, "samples/weka.jsonl"))
 			if page == "../SKILL.md" {
@@ -41,9 +37,7 @@ func TestLinesOfPages(t *testing.T) {
 				"--duration 2m", "--duration 3s", "--duration 10s", "--duration 500ms",
 				"agentx --concurrency 32", "agentx --concurrency 4 --unsafe-override --duration 3s")
 			for _, m := range lines {
-				c := exec.Command("bash", "-c", address.Replace(m[1]))
-				c.Dir = home
-				c.Env = append(os.Environ(), "PATH="+home+":"+os.Getenv("PATH"))
+				c := shell(t, home, "bash", "-c", address.Replace(m[1]))
 				said, err := c.CombinedOutput()
 				if code := c.ProcessState.ExitCode(); code != 0 && code != 1 && code != 3 && code != 4 {
 					t.Errorf("%s: %v\n%s", m[1], err, said)

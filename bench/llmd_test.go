@@ -3,7 +3,6 @@ package bench
 import (
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,9 +14,6 @@ import (
 // TestHarnessOfLLMD: each profile runs against the mock, over samples in place of the traces, and leaves its reports.
 func TestHarnessOfLLMD(t *testing.T) {
 	t.Parallel()
-	if leftOut(t.Name()) {
-		t.Skip("-short starts no process")
-	}
 	const harness = "../scripts/harness/llm-d/"
 	profiles := must.Have(filepath.Glob(harness + "profiles/*.yaml.in"))(t)
 	must.Equal(t, len(profiles), 4, "profiles")
@@ -26,8 +22,6 @@ func TestHarnessOfLLMD(t *testing.T) {
 	for name, sample := range samples {
 		must.Do(t, os.Symlink(must.Have(filepath.Abs("samples/"+sample))(t), filepath.Join(traces, name)))
 	}
-	path := t.TempDir() + ":" + os.Getenv("PATH")
-	must.Do(t, os.Symlink(binary, filepath.Join(strings.SplitN(path, ":", 2)[0], "fastreplay")))
 	for _, profile := range profiles {
 		name := strings.TrimSuffix(filepath.Base(profile), ".in")
 		t.Run(name, func(t *testing.T) {
@@ -42,8 +36,8 @@ func TestHarnessOfLLMD(t *testing.T) {
 			rendered += "max-drift: 1h\nmax-receive-lag: 1h\n"
 			must.Do(t, os.MkdirAll(filepath.Join(space, "profiles/fastreplay"), 0o755))
 			writeFile(t, filepath.Join(space, "profiles/fastreplay", name), rendered)
-			run := exec.Command(harness + "fastreplay-llm-d-benchmark.sh")
-			run.Env = append(os.Environ(), "PATH="+path, "LLMDBENCH_RUN_EXPERIMENT_RESULTS_DIR="+results,
+			run := shell(t, "", harness+"fastreplay-llm-d-benchmark.sh")
+			run.Env = append(run.Env, "LLMDBENCH_RUN_EXPERIMENT_RESULTS_DIR="+results,
 				"LLMDBENCH_RUN_WORKSPACE_DIR="+space, "LLMDBENCH_RUN_EXPERIMENT_HARNESS_WORKLOAD_NAME="+name)
 			said, err := run.CombinedOutput()
 			if err != nil {

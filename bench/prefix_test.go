@@ -1,13 +1,11 @@
 package bench
 
 import (
-	"encoding/json"
 	"math"
 	"testing"
 
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace"
-	analysis "github.com/fastreplay/fastreplay/engine/inspect"
 	"github.com/fastreplay/fastreplay/engine/route"
 )
 
@@ -21,11 +19,7 @@ func sharing(t *testing.T) string {
 // foretold is what inspect says of a trace on four instances.
 func foretold(t *testing.T, path string) *route.Oracle {
 	t.Helper()
-	code, out, said := inspect(t, "--instances", "4", "--json", path)
-	var d analysis.Document
-	if err := json.Unmarshal([]byte(out), &d); err != nil || code != 0 {
-		t.Fatalf("exit %d, %v\n%s", code, err, said)
-	}
+	d := document(t, "--instances", "4", path)
 	must.Equal(t, len(d.Traces[0].Routing), 1, "only the oracle of unlimited caches")
 	return d.Traces[0].Routing[0]
 }

@@ -215,9 +215,6 @@ func TestRecorderKeepsOwners(t *testing.T) {
 // aside.
 func TestRecordPage(t *testing.T) {
 	t.Parallel()
-	if leftOut(t.Name()) {
-		t.Skip("-short starts no process")
-	}
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("curl is not here")
 	}
@@ -243,11 +240,7 @@ func TestRecordPage(t *testing.T) {
 			script += command + "\n"
 		}
 	}
-	c := exec.Command("bash", "-c", script)
-	c.Dir = t.TempDir()
-	must.Do(t, os.Symlink(binary, filepath.Join(c.Dir, "fastreplay")))
-	c.Env = append(os.Environ(), "PATH="+c.Dir+":"+os.Getenv("PATH"))
-	out, err := c.CombinedOutput()
+	out, err := shell(t, t.TempDir(), "bash", "-c", script).CombinedOutput()
 	must.Do(t, err, string(out))
 	for _, want := range []string{"data: [DONE]", "rows_total", "fastreplay record audit day.jsonl.zst", "VALID", "TTFT"} {
 		expect.Contains(t, string(out), want)

@@ -182,6 +182,19 @@ func (r *replay) untilRecorded(t *testing.T, least int, outcome string) {
 	})
 }
 
+// told is all that a run has said and written.
+func (r *replay) told(t *testing.T) string {
+	t.Helper()
+	said := r.stdout.String() + r.stderr.String()
+	_ = filepath.WalkDir(r.dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			said += "\n" + path + ":\n" + string(readFile(t, path))
+		}
+		return err
+	})
+	return said
+}
+
 // outcomes counts the lines by outcome.
 func (r *results) outcomes() map[string]int {
 	count := map[string]int{}

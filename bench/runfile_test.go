@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/fastreplay/fastreplay/bench/expect"
-	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // TestRunAgain: a run's own file makes the same requests again, and not without the headers that it masks.
@@ -40,12 +39,8 @@ func TestKeysInExtraInputs(t *testing.T) {
 	m := startMock(t)
 	const key, other = "s3cr3t/key+0123456789", "an0ther-key-98765"
 	extra := []string{"--extra-inputs", "user:" + key, "--extra-inputs", `{"metadata":{"who":"` + strings.ReplaceAll(key, "/", `\/`) + `"},"api_key":"` + other + `"}`}
-	first := run(t, with(extra, "--trace", steady(t, 5, 100, 2), "--url", m.url, "--header", "X-API-KEY: "+key, "--limit", "4", "--verbose")...)
-	said := first.stdout + first.stderr
-	files := must.Have(filepath.Glob(filepath.Join(first.dir, "*")))(t)
-	for _, file := range files {
-		said += string(readFile(t, file))
-	}
+	r := startReplay(t, with(extra, "--trace", steady(t, 5, 100, 2), "--url", m.url, "--header", "X-API-KEY: "+key, "--limit", "4")...)
+	first, said := r.finish(t), r.told(t)
 	for _, hidden := range []string{"s3cr3t", "an0ther", "0123456789"} {
 		if at := strings.Index(said, hidden); at >= 0 {
 			t.Errorf("%s is in …%s…", hidden, said[max(0, at-200):at+20])

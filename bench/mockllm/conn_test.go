@@ -43,7 +43,7 @@ func TestPipelining(t *testing.T) {
 	nc, br := ts.dial()
 	var all strings.Builder
 	for i := range 20 {
-		all.WriteString(rawRequest(completionsPath, shortStream, fmt.Sprint("X-Request-Id: ", i)))
+		all.WriteString(rawRequest(shortStream, fmt.Sprint("X-Request-Id: ", i)))
 		all.WriteString("GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
 	}
 	must.Have(io.WriteString(nc, all.String()))(t)
@@ -61,7 +61,7 @@ func TestPipelining(t *testing.T) {
 // TestByteByByte: a request cut at every byte is the same request.
 func TestByteByByte(t *testing.T) {
 	ts := start(t, Config{CacheTokens: -1})
-	request := rawRequest(completionsPath, `{"prompt":"aé \u00e9b","max_tokens":2,"stream":true}`)
+	request := rawRequest(`{"prompt":"aé \u00e9b","max_tokens":2,"stream":true}`)
 	nc, br := ts.dial()
 	for cut := range len(request) {
 		for _, part := range []string{request[:cut], request[cut:]} {
@@ -89,7 +89,7 @@ func TestChunkedRequestAndExpect(t *testing.T) {
 	resp.Body.Close()
 	expect.Equal(t, parseStream(t, string(text)).tokens, 3, "chunked request: %q", text)
 	nc, br := ts.dial()
-	request := rawRequest(completionsPath, shortStream, "Expect: 100-continue")
+	request := rawRequest(shortStream, "Expect: 100-continue")
 	head, body, _ := strings.Cut(request, "\r\n\r\n")
 	io.WriteString(nc, head+"\r\n\r\n")
 	must.Equal(t, must.Have(br.ReadString('\n'))(t), "HTTP/1.1 100 Continue\r\n")
@@ -106,8 +106,8 @@ func TestConnectionClose(t *testing.T) {
 	whole := strings.Replace(shortStream, `"stream":true`, `"stream":false`, 1)
 	for _, body := range []string{shortStream, whole} {
 		for name, request := range map[string]string{
-			"close": rawRequest(completionsPath, body, "Connection: close"),
-			"1.0":   strings.Replace(rawRequest(completionsPath, body), "HTTP/1.1", "HTTP/1.0", 1),
+			"close": rawRequest(body, "Connection: close"),
+			"1.0":   strings.Replace(rawRequest(body), "HTTP/1.1", "HTTP/1.0", 1),
 		} {
 			nc, br := ts.dial()
 			io.WriteString(nc, request)
@@ -121,7 +121,7 @@ func TestConnectionClose(t *testing.T) {
 		}
 	}
 	nc, br := ts.dial()
-	io.WriteString(nc, strings.Replace(rawRequest(completionsPath, whole, "Connection: keep-alive"), "HTTP/1.1", "HTTP/1.0", 1))
+	io.WriteString(nc, strings.Replace(rawRequest(whole, "Connection: keep-alive"), "HTTP/1.1", "HTTP/1.0", 1))
 	if resp, _ := read(t, br); resp.Header.Get("Connection") != "keep-alive" {
 		t.Errorf("HTTP/1.0 keep-alive: %v", resp.Header)
 	}
@@ -158,9 +158,10 @@ func TestRefusalArrives(t *testing.T) {
 	}
 }
 
-// TestClientGone: whoever hangs up frees the slot at once, long before the next token.
+// TestClientGone: whoever hangs up frees the slot at once, long before the next token, or leaves the queue. A full queue
+// refuses.
 func TestClientGone(t *testing.T) {
-	ts := start(t, Config{TTFT: time.Hour, Slots: 100})
+	ts := start(t, Config{TTFT: time.Hour, Slots: 12, MaxQueue: 8})
 	var conns []net.Conn
 	for i := range 20 {
 		body := shortStream
@@ -169,12 +170,24 @@ func TestClientGone(t *testing.T) {
 		}
 		conns = append(conns, ts.raw(body, fmt.Sprint("X-Request-Id: ", i)))
 	}
-	eventually(t, "all run", func() bool { return ts.counts().Running == 20 })
+	eventually(t, "12 run and 8 wait", func() bool { st := ts.counts(); return st.Running == 12 && st.Waiting == 8 })
+	resp, _ := ts.mustPost(503, completionsPath, shortStream, "X-Request-Id", "refused")
+	expect.Equal(t, resp.Header.Get("Retry-After"), "1", "Retry-After")
+	eventually(t, "the queue moves", func() bool {
+		if len(conns) > 13 {
+			conns[0].Close()
+			conns = conns[1:]
+		}
+		st := ts.counts()
+		return st.Running == 12 && st.Waiting == 1
+	})
 	for _, nc := range conns {
 		nc.Close()
 	}
-	eventually(t, "all slots are free", func() bool { st := ts.counts(); return st.Running == 0 && st.Ended == 20 && st.Done == 0 })
-	for id, l := range ts.lines() {
+	eventually(t, "all slots are free", func() bool { st := ts.counts(); return st.Running == 0 && st.Ended == 21 && st.Done == 0 })
+	lines := ts.lines()
+	delete(lines, "refused")
+	for id, l := range lines {
 		if l.End != endGone || l.FirstNS != nil || l.DoneNS != nil || *l.Completion != 0 {
 			t.Errorf("log of %s: %+v", id, l)
 		}
@@ -193,10 +206,10 @@ func TestSlowReader(t *testing.T) {
 	defer nc.Close()
 	const tokens = 50_000 // far more than the socket buffers hold
 	body := fmt.Sprintf(`{"prompt":"a","max_tokens":%d,"stream":true,"stream_options":{"include_usage":true}}`, tokens)
-	io.WriteString(nc, rawRequest(completionsPath, body))
+	io.WriteString(nc, rawRequest(body))
 	eventually(t, "the socket is full", func() bool { return ts.counts().BlockedWrites == 1 })
 	for range 5 {
-		if a := ts.stream(completionsPath, shortStream); a.tokens != 3 {
+		if a := ts.stream(shortStream); a.tokens != 3 {
 			t.Fatalf("another client got %+v", a)
 		}
 	}

@@ -138,13 +138,13 @@ func TestSchedulerAgainstNaive(t *testing.T) {
 				}
 				oracle := newNaive(c.capacity, c.slots, c.maxQueue)
 				oracle.run(requests)
-				playAgainst(t, r, requests, oracle, p)
+				playAgainst(t, requests, oracle, p)
 			}
 		})
 	}
 }
 
-func playAgainst(t *testing.T, r *rand.Rand, requests []*naiveRequest, oracle *naive, p *player) {
+func playAgainst(t *testing.T, requests []*naiveRequest, oracle *naive, p *player) {
 	t.Helper()
 	const never = 1 << 62
 	var ran []*reply
@@ -233,7 +233,7 @@ func TestPoolHammer(t *testing.T) {
 			for range rounds {
 				body := idsBody(same(r.Uint64N(3), 1+r.IntN(300)), 1+r.IntN(30))
 				if r.IntN(3) > 0 {
-					ts.stream(completionsPath, body)
+					ts.stream(body)
 					continue
 				}
 				nc := ts.raw(body)

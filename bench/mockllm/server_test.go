@@ -205,10 +205,10 @@ func parseStream(t *testing.T, stream string) answer {
 	return a
 }
 
-// stream posts a streaming request and reads its answer.
-func (ts *testServer) stream(path, body string, header ...string) answer {
+// stream posts a streaming completion request and reads its answer.
+func (ts *testServer) stream(body string, header ...string) answer {
 	ts.t.Helper()
-	_, text := ts.mustPost(200, path, body, header...)
+	_, text := ts.mustPost(200, completionsPath, body, header...)
 	return parseStream(ts.t, text)
 }
 
@@ -254,7 +254,7 @@ func jsonNumber(v any) string { b, _ := json.Marshal(v); return string(b) }
 func TestLog(t *testing.T) {
 	const ttft, itl = 30 * time.Millisecond, 5 * time.Millisecond
 	ts := start(t, Config{TTFT: ttft, ITL: itl, PrefillPerToken: time.Millisecond, Stamp: true, CacheTokens: -1})
-	a := ts.stream(completionsPath, `{"prompt":"a b c d e f g h i j","max_tokens":8,"stream":true}`, "X-Request-Id", "one")
+	a := ts.stream(`{"prompt":"a b c d e f g h i j","max_tokens":8,"stream":true}`, "X-Request-Id", "one")
 	ts.mustPost(200, completionsPath, `{"prompt":"a","max_tokens":3}`, "X-Request-Id", "two")
 	ts.mustPost(400, completionsPath, `{"prompt":[]}`, "X-Request-Id", "three")
 	lines := ts.lines()
@@ -289,7 +289,7 @@ func TestLog(t *testing.T) {
 // the request's.
 func TestLogAll(t *testing.T) {
 	ts := start(t, Config{LogAll: true, Stamp: true, LateHead: true})
-	a := ts.stream(completionsPath, `{"prompt":"a", "max_tokens":4,`+"\n"+`"stream":true}`, "X-Request-Id", "stream")
+	a := ts.stream(`{"prompt":"a", "max_tokens":4,`+"\n"+`"stream":true}`, "X-Request-Id", "stream")
 	ts.mustPost(200, completionsPath, `{"prompt":[7,8],"max_tokens":4}`, "X-Request-Id", "whole")
 	ts.mustPost(400, completionsPath, `{"prompt":`, "X-Request-Id", "refused")
 	lines := ts.lines()
@@ -323,44 +323,19 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-func TestSlotsAndQueue(t *testing.T) {
-	ts := start(t, Config{Slots: 2, MaxQueue: 1, TTFT: time.Hour})
-	var conns []net.Conn
-	for i := range 3 {
-		conns = append(conns, ts.raw(shortStream))
-		eventually(t, "request admitted", func() bool { st := ts.counts(); return st.Running+st.Waiting == i+1 })
-	}
-	if st := ts.counts(); st.Running != 2 || st.Waiting != 1 {
-		t.Fatalf("running %d, waiting %d", st.Running, st.Waiting)
-	}
-	resp, _ := ts.mustPost(503, completionsPath, shortStream)
-	if resp.Header.Get("Retry-After") == "" {
-		t.Error("503 without Retry-After")
-	}
-	conns[0].Close() // frees a slot, which the waiting request takes
-	eventually(t, "the queue moves", func() bool { st := ts.counts(); return st.Running == 2 && st.Waiting == 0 })
-	conns = append(conns, ts.raw(shortStream))
-	eventually(t, "request waits", func() bool { return ts.counts().Waiting == 1 })
-	conns[3].Close() // leaves the queue
-	eventually(t, "request leaves the queue", func() bool { return ts.counts().Waiting == 0 })
-	conns[1].Close()
-	conns[2].Close()
-	eventually(t, "all are gone", func() bool { st := ts.counts(); return st.Running == 0 && st.Ended == 5 && st.Done == 0 })
-}
-
 // raw opens a connection and sends a completion request on it.
 func (ts *testServer) raw(body string, headers ...string) net.Conn {
 	ts.t.Helper()
 	nc := must.Have(net.Dial("tcp", ts.Addr().String()))(ts.t)
 	nc.SetDeadline(time.Now().Add(patience))
 	ts.t.Cleanup(func() { nc.Close() })
-	must.Have(nc.Write([]byte(rawRequest(completionsPath, body, headers...))))(ts.t)
+	must.Have(nc.Write([]byte(rawRequest(body, headers...))))(ts.t)
 	return nc
 }
 
-// rawRequest renders a request; each header is a whole line.
-func rawRequest(path, body string, headers ...string) string {
-	return "POST " + path + " HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: " + jsonNumber(len(body)) + "\r\n" +
+// rawRequest renders a completion request; each header is a whole line.
+func rawRequest(body string, headers ...string) string {
+	return "POST " + completionsPath + " HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: " + jsonNumber(len(body)) + "\r\n" +
 		strings.Join(append(headers, ""), "\r\n") + "\r\n" + body
 }
 
@@ -369,13 +344,13 @@ func rawRequest(path, body string, headers ...string) string {
 func TestTextOfTheSeed(t *testing.T) {
 	ts := start(t, Config{EmptyChunks: 0.25})
 	body := `{"prompt":"a","max_tokens":4000}`
-	a := ts.stream(completionsPath, `{"stream":true,`+body[1:], "X-Request-Id", "same")
+	a := ts.stream(`{"stream":true,`+body[1:], "X-Request-Id", "same")
 	if words := len(strings.Fields(a.text)); a.tokens != 4000 || words < 2850 || words > 3150 {
 		t.Errorf("%d words in %d chunks, want about 3000 in 4000", words, a.tokens)
 	}
 	ts = start(t, Config{})
 	_, whole := ts.mustPost(200, completionsPath, body, "X-Request-Id", "same")
-	if a := ts.stream(completionsPath, `{"stream":true,`+body[1:], "X-Request-Id", "same"); !strings.Contains(whole, a.text) || a.tokens != 4000 {
+	if a := ts.stream(`{"stream":true,`+body[1:], "X-Request-Id", "same"); !strings.Contains(whole, a.text) || a.tokens != 4000 {
 		t.Errorf("streamed %q, whole %s", a.text, whole)
 	}
 }
