@@ -24,6 +24,7 @@ const (
 	Refused        Code = "refused"
 	Models         Code = "models"      // answers name several
 	EmptyFirst     Code = "empty_first" // the first chunk of answers has no text
+	Unfilled       Code = "unfilled"    // fewer requests than a closed loop has slots
 	LateSending    Code = "drift"
 	LateReading    Code = "receive_lag"
 	NoSummary      Code = "no_summary" // the run wrote none

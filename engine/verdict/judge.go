@@ -40,7 +40,7 @@ func Judge(s *metrics.Summary, further ...metrics.Reason) metrics.Verdict {
 		Reasons:     append(faults(s), further...),
 		Unsafe:      []metrics.Unsafe{},
 	}
-	for _, r := range []*metrics.Reason{mixed(s), emptyFirst(s), sending(s), reading(s)} {
+	for _, r := range []*metrics.Reason{mixed(s), emptyFirst(s), unfilled(s), sending(s), reading(s)} {
 		if r != nil {
 			v.Reasons = append(v.Reasons, *r)
 		}
@@ -161,6 +161,26 @@ func faults(s *metrics.Summary) []metrics.Reason {
 		}
 	}
 	return out
+}
+
+// unfilled says that there were fewer requests than a closed loop has slots, so that it never had its load.
+func unfilled(s *metrics.Summary) *metrics.Reason {
+	requests := s.Requests.Planned
+	slots := s.Run.Concurrency
+	if requests >= slots || s.Window != nil {
+		return nil
+	}
+	grade := metrics.Limited
+	if float64(requests) < (1-wrongSlots)*float64(slots) {
+		grade = metrics.Invalid
+	}
+	return &metrics.Reason{
+		Code:  metrics.Unfilled,
+		Grade: grade,
+		What: fmt.Sprintf("the load was another one: %s are too few for %s slots",
+			format.Requests(requests), format.Count(slots)),
+		Do: "give a longer trace (--repeat), or lower --concurrency",
+	}
 }
 
 // mixed says that answers to one model name several: somebody changed it meanwhile, or sent requests elsewhere.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
@@ -189,5 +190,20 @@ func TestJudge(t *testing.T) {
 		if s.Verdict.Reasons != nil || s.Verdict.Valid {
 			t.Errorf("%s: Judge changed the summary", tt.name)
 		}
+	}
+}
+
+// TestUnfilled: a closed loop of fewer requests than slots is another load, by as much as slots may be empty at all.
+func TestUnfilled(t *testing.T) {
+	for slots, want := range map[int64]metrics.Grade{
+		0: metrics.Valid, 1000: metrics.Valid, 1001: metrics.Limited, 1333: metrics.Limited, 1334: metrics.Invalid, 1e6: metrics.Invalid,
+	} {
+		s := sound()
+		s.Run.Concurrency = slots
+		s.Lateness.SlotsLostShare = new(0.0)
+		v := Judge(s)
+		expect.Equal(t, v.Measurement, want, "%d slots: %v", slots, said(v))
+		s.Window = new(metrics.Window) // a part of a run has but some of its requests
+		expect.Equal(t, Judge(s).Measurement, metrics.Valid, "%d slots", slots)
 	}
 }
