@@ -262,6 +262,7 @@ func (c *conn) read() ([]byte, int64, error) {
 	}
 	for {
 		n, err := c.sock.Read(c.buf)
+		c.readLag.note(c.run)
 		at := c.noteRead(n)
 		if n > 0 {
 			return c.buf[:n], at, nil // the next read returns the error again

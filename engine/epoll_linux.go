@@ -228,6 +228,7 @@ func (l *epollReader) readDue() {
 	}
 	l.readLag.takenNS = l.run.clock.Now()
 	l.batch.Read()
+	l.readLag.note(l.run)
 	for _, d := range l.due {
 		if l.read(d) {
 			d.conn.receiver.Store(byEpoll)
@@ -238,11 +239,18 @@ func (l *epollReader) readDue() {
 	l.due = l.due[:0]
 }
 
+// readMore reads what else a connection has.
+func (l *epollReader) readMore(d dueRead) (n int, err error) {
+	n, err = d.conn.sock.ReadNow(d.buf)
+	l.readLag.note(l.run)
+	return n, err
+}
+
 // read looks at what was read of a connection, and reads what else has arrived. It returns false if the connection has
 // a goroutine of its own now.
 func (l *epollReader) read(d dueRead) (stays bool) {
 	c, reads := d.conn, 0
-	for n, err := c.sock.Taken(); ; n, err = c.sock.ReadNow(d.buf) {
+	for n, err := c.sock.Taken(); ; n, err = l.readMore(d) {
 		if err == syscall.EAGAIN {
 			return true
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/stats"
 	"github.com/fastreplay/fastreplay/engine/wire"
+	"github.com/fastreplay/fastreplay/sched"
 )
 
 // lagBatch is how many delays a receiver keeps before it adds them to the total.
@@ -21,9 +22,10 @@ type readLag struct {
 	ns                 [lagBatch]int32
 	n                  int
 	unstamped, dropped int64
-	missed             int64 // reads of which the ring did not see all segments
-	paused             bool  // an epoll reader has paused before the batch
-	takenNS            int64 // an epoll reader's: just before it began to read what it looks at; 0 = not known
+	missed             int64         // reads of which the ring did not see all segments
+	paused             bool          // an epoll reader has paused before the batch
+	takenNS            int64         // an epoll reader's: just before it began to read what it looks at; 0 = not known
+	read               sched.Reading // just after it
 
 	lastNS           int64 // the instant of the receiver's last read …
 	endNS, settledNS int64 // … and that at the end of an epoll reader's last batch, and of the one before
@@ -32,6 +34,15 @@ type readLag struct {
 // lateRead is how long after the kernel's stamp a read counts as late. A reader that waits is awake within 0.1 ms
 // (p50 21 µs, p99 210 µs; 2 cores, Linux 6.18).
 const lateRead = 250_000
+
+// note notes that reads have ended.
+func (l *readLag) note(r *Run) {
+	if wall := r.wall.Load(); wall != nil {
+		l.read = wall.Read()
+	} else {
+		l.read = sched.Reading{NowNS: r.clock.Now()}
+	}
+}
 
 // settle notes that epoll_wait(2) has returned every connection that had bytes. What it did not return came after the
 // batch before.
@@ -100,13 +111,12 @@ func (r *Run) stampCounts() (s metrics.Stamps, lag *stats.Distribution) {
 	return s, lag
 }
 
-// instants returns the instant of n bytes that were just read, and that of the read. They differ if the kernel
-// stamped the bytes. On one connection the former never descends, nor is it before its request.
+// instants returns the instant of n bytes that were just read, and that of the read, which readLag.note has noted. They
+// differ if the kernel stamped the bytes. On one connection the former never descends, nor is it before its request.
 func (c *conn) instants(n int) (dataNS, readNS int64) {
 	c.parts = c.parts[:0]
-	wall := c.run.wall.Load()
-	if wall == nil || n == 0 {
-		now := c.run.clock.Now()
+	now := c.readLag.read.NowNS
+	if n == 0 || c.run.wall.Load() == nil {
 		return now, now
 	}
 	wallNS, fresh := c.sock.ReadStamp() // not fresh: TLS had read the bytes before
@@ -114,11 +124,11 @@ func (c *conn) instants(n int) (dataNS, readNS int64) {
 		if fresh {
 			c.readLag.unstamped++
 		}
-		c.dataNS = c.run.clock.Now()
-		c.noteRoom(c.dataNS, c.dataNS)
-		return c.dataNS, c.dataNS
+		c.dataNS = now
+		c.noteRoom(now, now)
+		return now, now
 	}
-	at, now, ok := wall.At(wallNS)
+	at, ok := c.readLag.read.At(wallNS)
 	at = min(now, max(at, c.dataNS, c.startedNS.Load()))
 	if fresh && ok && c.pool.dial.Ring != nil {
 		at = c.noteParts(at)
@@ -155,9 +165,8 @@ func (c *conn) noteParts(atNS int64) (lastNS int64) {
 		return atNS
 	}
 	lastNS = max(c.dataNS, c.startedNS.Load())
-	wall := c.run.wall.Load()
 	for _, a := range c.arrived {
-		at, _, ok := wall.At(a.WallNS)
+		at, ok := c.readLag.read.At(a.WallNS)
 		if !ok {
 			at = atNS
 		}
@@ -243,7 +252,8 @@ func (c *conn) stampSent(rec *record.Record) {
 	length := uint32(c.sock.BytesOut() - c.outBase)
 	nearest := uint32(initialWindow * c.sock.Segment())
 	c.sock.SentStamps(func(s wire.SentStamp) {
-		at, _, ok := wall.At(s.WallNS)
+		read := wall.Read() // after the stamp
+		at, ok := read.At(s.WallNS)
 		offset := s.Key - first // of the byte within the request
 		switch {
 		case !ok || offset >= length:

@@ -16,7 +16,7 @@ type PairClock interface {
 // Wall converts wall-clock instants of the kernel (it stamps packets by CLOCK_REALTIME) to a run's clock. Linux slews
 // both clocks alike, so their difference is constant but for steps (settimeofday, leap seconds). The pair of readings
 // with the narrowest bracket since the last step is the conversion: interpolating between pairs would only add their
-// noise. Each use compares the clocks again, so that the first stamp after a step shows it. From there to the next
+// noise. Each Reading compares the clocks again, so that the first stamp after a step shows it. From there to the next
 // Sample, no stamp is converted. Sample belongs to one goroutine; the rest is safe for concurrent use and allocates
 // nothing.
 type Wall struct {
@@ -94,25 +94,38 @@ func (w *Wall) Sample() (stepNS int64) {
 	return 0
 }
 
-// At reads the clock, nowNS, and converts the wall-clock instant of a stamp not later than that. If it cannot be
-// trusted, because the wall clock was just set, ok is false and the result nowNS.
-func (w *Wall) At(stampNS int64) (atNS, nowNS int64, ok bool) {
-	nowNS, wall := w.clock.Pair()
+// Reading is one reading of both clocks.
+type Reading struct {
+	NowNS int64 // of the run's clock
+	epoch *epoch
+}
+
+// Read reads the clocks. It converts the stamps of all that came before.
+func (w *Wall) Read() (r Reading) {
+	var wall int64
+	r.NowNS, wall = w.clock.Pair()
 	e := w.epoch.Load()
-	for later, n := nowNS, 0; ; n++ {
+	for later, n := r.NowNS, 0; n <= wallRetries; n++ {
 		if off := wall - later - e.offsetNS; off <= wallTolerance && off >= -wallTolerance {
+			r.epoch = e
 			break
-		}
-		if n == wallRetries {
-			return nowNS, nowNS, false
 		}
 		later, wall = w.clock.Pair()
 	}
-	at := stampNS - e.offsetNS
-	if stampNS < e.fromNS || at > nowNS+wallTolerance {
-		return nowNS, nowNS, false
+	return r
+}
+
+// At converts the wall-clock instant of a stamp. If it cannot be trusted, because the wall clock was just set, ok is
+// false and the result NowNS.
+func (r *Reading) At(stampNS int64) (atNS int64, ok bool) {
+	if r.epoch == nil || stampNS < r.epoch.fromNS {
+		return r.NowNS, false
 	}
-	return min(at, nowNS), nowNS, true
+	at := stampNS - r.epoch.offsetNS
+	if at > r.NowNS+wallTolerance {
+		return r.NowNS, false
+	}
+	return min(at, r.NowNS), true
 }
 
 // Steps reports how often Sample found the wall clock set, and the largest step in ns.
