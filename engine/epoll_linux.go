@@ -46,7 +46,7 @@ const (
 	// coresPerEpollReader leaves cores for everything else.
 	coresPerEpollReader = 2
 	// epollBatch bounds what one epoll_wait(2) returns.
-	epollBatch = 128
+	epollBatch = 1024
 	// mostReads bounds the reads of a connection in a row: 1 MB, some milliseconds. A server can send faster than that.
 	mostReads = 64
 	// watchedFor are the events of a connection. They are edge-triggered: a connection without new bytes costs nothing.

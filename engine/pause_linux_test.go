@@ -30,7 +30,7 @@ func TestNoPauseWhereSomethingDependsOnIt(t *testing.T) {
 		{"a large read", openPlan, open, func(p *pause) { p.note(leastWindow, true) }, false},
 		{"the ring has missed segments", openPlan, open, func(p *pause) { p.note(1, false) }, false},
 		{"more is ready", openPlan, open, func(p *pause) { p.begin(p.batchNS, true) }, false},
-		{"the batch took long", openPlan, open, func(p *pause) { p.batchNS -= int64(pauseLength) }, false},
+		{"the batch took long", openPlan, open, func(p *pause) { p.batchNS -= int64(longestPause) }, false},
 	} {
 		w, _ := equalWork(t, 4, c.plan)
 		r := newRun(t, oneThread, w, new(sink))
@@ -48,5 +48,26 @@ func TestNoPauseWhereSomethingDependsOnIt(t *testing.T) {
 		r.epollReaders.all = append(r.epollReaders.all, wake)
 		r.epollReaders.hurry() // so that the pause ends at once
 		expect.Equal(t, p.take(r, wake.wake), c.want, c.name)
+	}
+}
+
+// TestPausesGrowWithBatches: they double as long as batches take half of them, and shrink again, within their bounds.
+func TestPausesGrowWithBatches(t *testing.T) {
+	w, _ := equalWork(t, 4, openPlan)
+	r := newRun(t, oneThread, w, new(sink))
+	p := pause{lengthNS: int64(shortestPause), hurries: true}
+	for _, c := range []struct{ took, want time.Duration }{
+		{shortestPause, 2 * shortestPause},
+		{2 * shortestPause, 4 * shortestPause},
+		{time.Hour, longestPause},
+		{time.Hour, longestPause},
+		{-time.Hour, longestPause / 2}, // no load makes it longer
+		{-time.Hour, longestPause / 4},
+		{-time.Hour, shortestPause},
+		{-time.Hour, shortestPause},
+	} {
+		p.batchNS = r.clock.Now() - int64(c.took)
+		p.take(r, -1)
+		expect.Equal(t, time.Duration(p.lengthNS), c.want, "after %v", c.took)
 	}
 }
