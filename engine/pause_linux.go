@@ -24,8 +24,8 @@ const (
 	// shortestPause is from the beginning of a batch. At 25,000 events/s, 0.5, 1 and 2 ms had 9.5, 8.8 and 10.0 µs an
 	// event, where 13.1 were without ring and pauses (2 cores of an AMD EPYC, load average 57).
 	shortestPause = time.Millisecond
-	// longestPause is that of a reader whose batches take so long that it would hardly pause. At 200,000 events/s of 500
-	// streams, a read then finds two or three events.
+	// longestPause is that of a reader whose batches take so long that it would hardly pause. At 200,000 events/s of
+	// 500 streams, a read then finds two or three events.
 	longestPause = 8 * time.Millisecond
 	// pauseAfterMiss is how long there is none after the ring has missed segments.
 	pauseAfterMiss = time.Second

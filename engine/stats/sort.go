@@ -35,9 +35,13 @@ func SortBy[T any](values []T, key func(*T) int64) {
 		most = max(most, key(&values[i]))
 	}
 	from := values
-	used, _ := room.Get().([]T)
-	to := slices.Grow(used[:0], len(values))[:len(values)]
-	defer room.Put(to)
+	used, fits := room.Get().(*[]T)
+	if !fits {
+		used = new([]T)
+	}
+	*used = slices.Grow((*used)[:0], len(values))[:len(values)]
+	defer room.Put(used)
+	to := *used
 	width := bits.Len64(uint64(most) - uint64(least))
 	for shift := 0; shift < width; shift += digitBits {
 		var next [1 << digitBits]int
