@@ -30,9 +30,17 @@ func SortBy[T any](values []T, key func(*T) int64) {
 	}
 	least := key(&values[0])
 	most := least
+	last := least
+	sorted := true
 	for i := range values {
-		least = min(least, key(&values[i]))
-		most = max(most, key(&values[i]))
+		k := key(&values[i])
+		least = min(least, k)
+		most = max(most, k)
+		sorted = sorted && last <= k
+		last = k
+	}
+	if sorted {
+		return
 	}
 	from := values
 	used, fits := room.Get().(*[]T)
