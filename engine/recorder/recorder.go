@@ -304,7 +304,8 @@ func (r *Recorder) arrival(req *http.Request) int64 {
 	c, stamped := req.Context().Value(connKey{}).(*stampedConn)
 	if stamped && req.ProtoMajor < 2 && !c.fresh.Swap(false) {
 		if first := c.FirstNS(); first > 0 {
-			at, _, _ := r.wall.At(first)
+			read := r.wall.Read()
+			at, _ := read.At(first)
 			return max(1, at)
 		}
 	}
