@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
 	"github.com/fastreplay/fastreplay/codec/trace"
@@ -178,7 +179,7 @@ func TestProfileDecides(t *testing.T) {
 	} {
 		o, _, err := typed(strings.Fields("profile --trace x " + c.line)...)
 		must.Do(t, err)
-		notes := append(paceLikeAIPerf(o, c.trace), talkLikeAIPerf(o, c.trace)...)
+		notes := must.Have(o.line.Adapt(c.trace, &o.Options))(t)
 		got := fmt.Sprintf("%t %d %s %s", o.pace.fixed, o.Pacing.Concurrency, o.SessionsText(), o.Sessions.History)
 		if got != c.want || len(notes) != c.notes {
 			t.Errorf("%q on %+v: %s, notes %q; want %+v", c.line, c.trace, got, notes, c)
@@ -197,13 +198,14 @@ func TestAnswerLengths(t *testing.T) {
 	recorded := &trace.Trace{OutputTokens: []int32{1, 2}, Row: []int32{0, 1}, ArrivalNS: []int64{0, 0}}
 	open := &trace.Trace{OutputTokens: []int32{1, 0}, Row: []int32{0, 7}, ArrivalNS: []int64{0, 0}}
 	for _, line := range []string{"", "--osl 64", "--output-tokens-mean 64", "--prompt-output-tokens-mean 64"} {
-		_, l, err := typed(strings.Fields("profile --trace x " + line)...)
-		if err != nil || checkLengths(l, recorded) != nil {
-			t.Errorf("%s where the trace says lengths: %v, %v", line, err, checkLengths(l, recorded))
-		}
+		o, l, err := typed(strings.Fields("profile --trace x " + line)...)
+		must.Do(t, err, line)
+		must.Have(l.Adapt(recorded, &o.Options))(t)
 		flag, _, _ := strings.Cut(line, " ")
-		if err := checkLengths(l, open); err == nil != (line == "") || err != nil && !strings.HasPrefix(err.Error(), flag+": row 7 says no length of its answer") {
-			t.Errorf("%s where it does not: %v", line, err)
+		if _, err := l.Adapt(open, &o.Options); line == "" {
+			must.Do(t, err)
+		} else {
+			expect.Error(t, err, flag+": row 7 says no length of its answer")
 		}
 	}
 }

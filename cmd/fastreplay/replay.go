@@ -181,11 +181,7 @@ func (o *options) attach(ui *terminal) {
 		if doubt := t.Lint.UnitDoubt; doubt != "" && ui.quiet { // what is said of this load may be true of no other
 			ui.alert(traceDoubt+"%s", doubt)
 		}
-		if err := checkLengths(o.line, t); err != nil || !o.line.Profile {
-			return nil, err
-		}
-		_, jobs := t.JobNumbers()
-		return slices.Concat(paceLikeAIPerf(o, t), talkLikeAIPerf(o, t), o.line.OtherJobs(jobs)), nil
+		return o.line.Adapt(t, &o.Options)
 	}
 }
 
@@ -324,22 +320,6 @@ func newSenderCommand() *cobra.Command {
 		Args:   cobra.NoArgs,
 		RunE:   func(*cobra.Command, []string) error { return engine.ServeSender() },
 	}
-}
-
-// checkLengths refuses AIPerf's names of a length for answers if the trace leaves any open: none is made up here.
-func checkLengths(line *compat.Line, t *trace.Trace) error {
-	for _, name := range []string{"osl", "output-tokens-mean", "prompt-output-tokens-mean"} {
-		for i := range t.Len() {
-			if line.Given(name) && t.OutputTokens[i] == 0 && t.Verbatim(i).Kind != trace.VerbatimPayload {
-				return fmt.Errorf(
-					"--%s: row %d says no length of its answer, and none is made up here; give all the same with "+
-						"--no-force-output --extra-inputs max_tokens:N",
-					name, t.Row[i],
-				)
-			}
-		}
-	}
-	return nil
 }
 
 // newProfileCommand is the main command for those who know `aiperf profile` or `genai-perf profile`.

@@ -2,7 +2,7 @@
 //
 // Names of other tools are lines of one table (names.txt). A Line registers them beside fastreplay's own flags. After
 // the command line was parsed, Translate sets fastreplay's flags to what the others mean, and collects notes to print.
-// The package only reads and sets flags: no file, no command. It is for one goroutine.
+// Adapt decides what hangs on the trace. The package reads and sets flags: no command. It is for one goroutine.
 //
 // The package is not an API: any release may change it.
 package compat
@@ -152,6 +152,11 @@ func (l *Line) text(flag string) string {
 // on reports whether one of our switches is on.
 func (l *Line) on(flag string) bool {
 	return l.text(flag) == "true"
+}
+
+// rated reports whether requests leave at a rate, which may be max.
+func (l *Line) rated() bool {
+	return l.text("rate") != "" || l.text("ramp") != ""
 }
 
 func (l *Line) note(format string, args ...any) {

@@ -49,7 +49,6 @@ func (l *Line) aiperfDefaults() error {
 	}
 	given := l.Flags.Changed
 	whole := l.on("no-stream") || !given("no-stream")
-	rated := l.text("rate") != "" || l.text("ramp") != ""
 	return l.preset("aiperf profile", []preset{
 		{"url", "localhost:8000", "--url localhost:8000", !given("url") && !given("targets")},
 		{"api", "chat", "--endpoint-type chat", !given("api")},
@@ -58,7 +57,7 @@ func (l *Line) aiperfDefaults() error {
 		{"idle-timeout", l.text("timeout"), "no limit on the time between two bytes of a whole response but --timeout",
 			whole && !given("idle-timeout")},
 		{"grace", "30s", "--benchmark-grace-period 30", given("duration") && !given("grace")},
-		{"concurrency", "1", "--concurrency 1", l.on("no-fixed-schedule") && !rated && !given("concurrency")},
+		{"concurrency", "1", "--concurrency 1", l.on("no-fixed-schedule") && !l.rated() && !given("concurrency")},
 	})
 }
 
@@ -90,7 +89,7 @@ func (l *Line) vllmDefaults() error {
 		return err
 	}
 	forced := timed || l.Given("ignore-eos")
-	paced := l.text("rate") != "" || l.text("ramp") != "" || l.text("concurrency") != ""
+	paced := l.rated() || l.text("concurrency") != ""
 	return l.preset("vllm bench serve", []preset{
 		{"url", "127.0.0.1:8000", "--port 8000", !given("url") && !given("targets")},
 		{"limit", "1000", "--num-prompts 1000", !given("limit")},

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/fastreplay/fastreplay/codec/trace"
 )
 
 // The scenarios of AIPerf that are known here (docs/tutorials/agentx-mvp.md of ai-dynamo/aiperf 0.13, and the package
@@ -128,7 +130,7 @@ func (l *Line) checkAgentX() error {
 	lasts, _ := time.ParseDuration(l.text("duration"))
 	bust := cmp.Or(l.last("cache-bust"), "first_turn_prefix")
 	forbid(given("duration") && lasts < agentXDuration, fmt.Sprintf("it lasts at least %v", agentXDuration))
-	forbid(given("rate") || given("ramp") || l.on("fixed-schedule"), "lanes alone decide when requests leave")
+	forbid(l.rated() || l.on("fixed-schedule"), "lanes alone decide when requests leave")
 	forbid(l.typed["idle-cap"] == "--inter-turn-delay-cap-seconds", "delays between turns have no cap")
 	forbid(given("idle-cap") && l.text("idle-cap") != agentXIdle, "idle times are cut by --idle-cap "+agentXIdle)
 	forbid(given("no-stream") && l.on("no-stream"), "answers are streams")
@@ -146,9 +148,13 @@ func (l *Line) checkAgentX() error {
 		strings.Join(broken, "; "))
 }
 
-// OtherJobs notes that a trace of so many jobs is not the scenario's own.
-func (l *Line) OtherJobs(jobs int) []string {
-	if l.last("scenario") != agentX || jobs == agentXJobs {
+// otherJobs notes that a trace is not the scenario's own, by its number of jobs.
+func (l *Line) otherJobs(t *trace.Trace) []string {
+	if l.last("scenario") != agentX {
+		return nil
+	}
+	_, jobs := t.JobNumbers()
+	if jobs == agentXJobs {
 		return nil
 	}
 	return []string{fmt.Sprintf("--scenario %s: its data set has %d jobs, this trace %d: "+
