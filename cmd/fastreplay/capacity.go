@@ -363,7 +363,7 @@ func (s *searching) afford(c *capacity.Config) error {
 		}
 		if needS+c.BesidesS > c.Budget.Seconds() {
 			return fmt.Errorf("--budget %v: %s needs %s without a late one: %s at %s requests/s, and a probe takes %s "+
-				"besides; give a larger one", s.o.budget, o.Text, format.Many(int64(requests), "request"),
+				"besides; give a larger one", s.o.budget, o.Text, format.Requests(int64(requests)),
 				format.Span(needS), format.Rate(perS), format.Span(c.BesidesS))
 		}
 	}

@@ -243,9 +243,8 @@ func TestSearchOfAChangedTrace(t *testing.T) {
 	}
 	before := settings(10)
 	must.Do(t, sameSettings("dir", before, settings(10)))
-	if err := sameSettings("dir", before, settings(90)); err == nil || !strings.Contains(err.Error(), name+" has been changed since then (its SHA-256 began with ") {
-		t.Errorf("of other bytes: %v", err)
-	}
+	err := sameSettings("dir", before, settings(90))
+	expect.Error(t, err, name+" has been changed since then (its SHA-256 began with ", "of other bytes")
 }
 
 // TestReplicasOfAWithdrawnBound: where no load is known to hold, nobody knows what one instance carries.

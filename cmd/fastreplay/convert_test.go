@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/fastreplay/fastreplay/bench/expect"
@@ -54,10 +53,9 @@ func TestConvertWithoutText(t *testing.T) {
 	key, day := filepath.Join(dir, "key"), filepath.Join(dir, "day.jsonl.zst")
 	call := func(want int, args ...string) string {
 		t.Helper()
-		var out, errs strings.Builder
-		code := execute(t.Context(), args, stdio{strings.NewReader(""), &out, &errs})
-		expect.Equal(t, code, want, "exit code of %q: %s", args, errs.String())
-		return out.String() + errs.String()
+		code, out, errs := ran(t, args...)
+		expect.Equal(t, code, want, "exit code of %q: %s", args, errs)
+		return out + errs
 	}
 	const log = "../../bench/samples/sharegpt.json"
 	said := call(0, "convert", log, "--key-file", "new:"+key, "--tokenizer", "cl100k_base", "--output", day)

@@ -37,13 +37,13 @@ func TestDoctor(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes 3 s")
 	}
-	var out, errs strings.Builder
-	must.Equal(t, execute(t.Context(), []string{"doctor", "--json"}, stdio{nil, &out, &errs}), exitOK, "exit code: %s", errs.String())
+	code, out, said := ran(t, "doctor", "--json")
+	must.Equal(t, code, exitOK, "exit code: %s", said)
 	var got doctor.Diagnosis
-	must.Do(t, json.Unmarshal([]byte(out.String()), &got))
+	must.Do(t, json.Unmarshal([]byte(out), &got))
 	for _, name := range []string{"punctuality", "cores", "real-time priority", "sleeps", "open files", "send buffer"} {
 		if !slices.ContainsFunc(got.Checks, func(c doctor.Check) bool { return c.Name == name }) {
-			t.Errorf("no check %q in %s", name, out.String())
+			t.Errorf("no check %q in %s", name, out)
 		}
 	}
 }

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -53,9 +51,8 @@ func TestFrozenFingerprints(t *testing.T) {
 // frozen is the fingerprint that a dry run prints, or "refused".
 func frozen(t *testing.T, args ...string) string {
 	t.Helper()
-	said := new(bytes.Buffer)
-	code := execute(t.Context(), append(args, "--dry-run"), stdio{strings.NewReader(""), io.Discard, said})
-	_, after, ok := strings.Cut(said.String(), "fingerprint ")
+	code, _, said := ran(t, append(args, "--dry-run")...)
+	_, after, ok := strings.Cut(said, "fingerprint ")
 	if !ok && code != exitUsage {
 		t.Errorf("%v: exit code %d, neither a fingerprint nor a refusal:\n%s", args, code, said)
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -45,9 +44,8 @@ func TestGateNeedsAServer(t *testing.T) {
 // it.
 func TestGateOnGoodput(t *testing.T) {
 	args := []string{"x.jsonl", "--url", "h:1", "--require", "goodput>=99%"}
-	if _, _, err := typed(args...); err == nil || !strings.Contains(err.Error(), "--goodput \"ttft:500ms\"") {
-		t.Errorf("without bounds: %v", err)
-	}
+	_, _, err := typed(args...)
+	expect.Error(t, err, `--goodput "ttft:500ms"`, "without bounds")
 	if _, _, err := typed(append(args, "--goodput", "ttft:500ms")...); err != nil {
 		t.Errorf("with bounds: %v", err)
 	}
@@ -98,9 +96,16 @@ func TestGateOfADemo(t *testing.T) {
 // runLine runs the program, and returns its exit code and what it said.
 func runLine(t *testing.T, line string) (code int, said string) {
 	t.Helper()
-	var errs strings.Builder
-	code = execute(t.Context(), strings.Fields(line), stdio{strings.NewReader(""), io.Discard, &errs})
-	return code, errs.String()
+	code, _, said = ran(t, strings.Fields(line)...)
+	return code, said
+}
+
+// ran is how a command ends, and what it prints on both outputs.
+func ran(t *testing.T, args ...string) (code int, out, said string) {
+	t.Helper()
+	var printed, errs strings.Builder
+	code = execute(t.Context(), args, stdio{strings.NewReader(""), &printed, &errs})
+	return code, printed.String(), errs.String()
 }
 
 // TestTraceFromStandardInput: - is a trace wherever a file is. What has been read once is not read again, and not for

@@ -27,15 +27,14 @@ var inJSON = strings.NewReplacer("\x1b", `\u001b`, "\a", `\u0007`).Replace(hosti
 // checkShown fails if a command printed what a terminal obeys.
 func checkShown(t *testing.T, args []string) (code int, said string) {
 	t.Helper()
-	var out, errs strings.Builder
-	code = execute(t.Context(), args, stdio{strings.NewReader(""), &out, &errs})
-	for _, c := range out.String() + errs.String() {
+	code, out, errs := ran(t, args...)
+	for _, c := range out + errs {
 		if c != '\n' && !unicode.IsGraphic(c) {
-			t.Errorf("%q prints %q:\n%q\n%q", args, c, out.String(), errs.String())
+			t.Errorf("%q prints %q:\n%q\n%q", args, c, out, errs)
 			break
 		}
 	}
-	return code, out.String() + errs.String()
+	return code, out + errs
 }
 
 // TestHostileFiles: no control character of a trace, its name or a file of flags reaches the terminal.

@@ -270,10 +270,10 @@ func TestHelp80(t *testing.T) {
 
 func helpOf(t *testing.T, c *cobra.Command, help string) string {
 	t.Helper()
-	var out strings.Builder
 	args := append(strings.Fields(c.CommandPath())[1:], help)
-	must.Equal(t, execute(t.Context(), args, stdio{strings.NewReader(""), &out, &out}), exitOK, "%v: exit code: %s", args, out.String())
-	return out.String()
+	code, out, said := ran(t, args...)
+	must.Equal(t, code, exitOK, "%v: exit code: %s", args, said)
+	return out
 }
 
 // nameTable lists the names of some sections of other tools' flags, what they are here, and what else is to be known.

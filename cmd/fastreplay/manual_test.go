@@ -255,15 +255,14 @@ func TestHelp(t *testing.T) {
 		{args: "help qqqqqqqq", code: exitUsage, err: "fastreplay: no topic or command \"qqqqqqqq\" (`fastreplay help` lists them)\n"},
 		{args: "help timing scale", code: exitUsage, err: "fastreplay: no topic or command \"timing scale\" (`fastreplay help` lists them); did you mean timing or tuning?\n"},
 	} {
-		var out, errs strings.Builder
-		if code := execute(t.Context(), strings.Fields(c.args), stdio{strings.NewReader(""), &out, &errs}); code != c.code || errs.String() != c.err {
-			t.Errorf("%s: exit code %d, %q; want %d, %q", c.args, code, errs.String(), c.code, c.err)
-		}
+		code, out, errs := ran(t, strings.Fields(c.args)...)
+		expect.Equal(t, code, c.code, "%s: exit code", c.args)
+		expect.Equal(t, errs, c.err, c.args)
 		for _, part := range c.out {
-			expect.Contains(t, out.String(), part, "%s does not print", c.args)
+			expect.Contains(t, out, part, "%s does not print", c.args)
 		}
-		if c.absent != "" && strings.Contains(out.String(), c.absent) {
-			t.Errorf("%s prints %q", c.args, c.absent)
+		if c.absent != "" {
+			expect.Lacks(t, out, c.absent, c.args)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -52,22 +51,19 @@ func TestAdviceWorks(t *testing.T) {
 		"turns.jsonl --concurrency 4 --duration 15s --sessions gated --block-tokens 1000000": "note: all 60 requests are built",
 		"two": "note: trace: 2 files found in the directory: a.jsonl, b.jsonl",
 	} {
-		var errs strings.Builder
-		args := append(strings.Fields(dir+"/"+line), "--dry-run", "--no-probe")
-		code := execute(t.Context(), args, stdio{strings.NewReader(""), io.Discard, &errs})
+		code, said := runLine(t, dir+"/"+line+" --dry-run --no-probe")
 		want, unwanted := strings.CutPrefix(want, "!")
-		if code != exitOK || strings.Contains(errs.String(), want) == unwanted {
-			t.Errorf("%s: exit code %d, %q in\n%s", line, code, want, errs.String())
+		if code != exitOK || strings.Contains(said, want) == unwanted {
+			t.Errorf("%s: exit code %d, %q in\n%s", line, code, want, said)
 		}
 	}
 }
 
 // TestHelpInAPipe: a page that goes to no terminal is laid out, too.
 func TestHelpInAPipe(t *testing.T) {
-	var out strings.Builder
-	if code := execute(t.Context(), []string{"help", "timing"}, stdio{strings.NewReader(""), &out, io.Discard}); code != exitOK || out.String() != manual.LayOut(manual.Page("timing"), 80, false) {
-		t.Errorf("exit code %d:\n%s", code, out.String())
-	}
+	code, page, _ := ran(t, "help", "timing")
+	expect.Equal(t, code, exitOK, "exit code")
+	expect.Equal(t, page, manual.LayOut(manual.Page("timing"), 80, false))
 	list := helpList(newRootCommand())
 	for _, topic := range manual.Topics() {
 		expect.Contains(t, list, topic, "missing")
@@ -78,9 +74,8 @@ func TestHelpInAPipe(t *testing.T) {
 func TestQuietCommands(t *testing.T) {
 	dir := killedRun(t)
 	said := func(args ...string) string {
-		var out strings.Builder
-		_ = execute(t.Context(), args, stdio{strings.NewReader(""), &out, &out})
-		return out.String()
+		_, out, errs := ran(t, args...)
+		return out + errs
 	}
 	if text := said("report", dir, "-q"); strings.Contains(text, "TTFT") || !strings.Contains(text, dir) || !strings.Contains(text, "INVALID") || strings.Count(text, "\n") > 10 {
 		t.Errorf("report:\n%s", text)
@@ -100,14 +95,13 @@ func TestComplete(t *testing.T) {
 		"--trace": "jsonl\njson\ncsv\ngz\nzst\n:8\n", "-f": "yaml\nyml\njson\n:8\n", "inspect": "jsonl\njson\ncsv\ngz\nzst\n:8\n", "report": ":16\n",
 		"--output": ":16\n", "help": "\ntiming\n", "": "convert\tWrite a trace in another format\n",
 	} {
-		var out strings.Builder
 		args := append(append([]string{"__complete"}, strings.Fields(line)...), "")
 		if last := len(args) - 2; strings.HasSuffix(args[last], "=") {
 			args = args[:last+1]
 		}
-		if code := execute(t.Context(), args, stdio{strings.NewReader(""), &out, io.Discard}); code != exitOK || !strings.Contains(out.String(), want) {
-			t.Errorf("%q: exit code %d, no %q in\n%s", line, code, want, out.String())
-		}
+		code, out, _ := ran(t, args...)
+		expect.Equal(t, code, exitOK, "%q: exit code", line)
+		expect.Contains(t, out, want, "%q", line)
 	}
 }
 
@@ -127,19 +121,14 @@ func killedRun(t *testing.T) string {
 func TestReportJudgesAPart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	url, _, _ := startMockCommand(t, strings.NewReader(""))
-	var errs strings.Builder
-	command := func(args ...string) int {
-		errs.Reset()
-		return execute(t.Context(), args, stdio{strings.NewReader(""), io.Discard, &errs})
-	}
-	sample := "../../bench/samples/mooncake-small.jsonl"
+	const sample = "../../bench/samples/mooncake-small.jsonl"
 	// a busy machine may make them INVALID
-	if code := command(sample, "--limit", "20", "--concurrency", "2", "--url", url, "--output", dir); code == exitUsage {
-		t.Fatal(&errs)
+	if code, said := runLine(t, sample+" --limit 20 --concurrency 2 --url "+url+" --output "+dir); code == exitUsage {
+		t.Fatal(said)
 	}
 	for _, part := range []string{"--from=100ms", "--to=100ms"} {
-		if code := command("report", dir, part, "--require", "error_rate<1%"); code == exitUsage {
-			t.Errorf("%s: %s", part, &errs)
+		if code, said := runLine(t, "report "+dir+" "+part+" --require error_rate<1%"); code == exitUsage {
+			t.Errorf("%s: %s", part, said)
 		}
 	}
 }
@@ -147,12 +136,11 @@ func TestReportJudgesAPart(t *testing.T) {
 // TestReportOfAPart: the flags reach the summary: of a killed run's three requests, of 36 tokens each, the later two.
 func TestReportOfAPart(t *testing.T) {
 	dir := killedRun(t)
-	var out, errs strings.Builder
-	code := execute(t.Context(), []string{"report", dir, "--from", "500ms", "--json", "--price-per-hour", "3.6", "--require", "output_tokens_per_s>50"}, stdio{strings.NewReader(""), &out, &errs})
+	line := "report " + dir + " --from 500ms --json --price-per-hour 3.6 --require output_tokens_per_s>50"
+	code, out, said := ran(t, strings.Fields(line)...)
 	var s metrics.Summary
-	if err := json.Unmarshal([]byte(out.String()), &s); err != nil || code != exitInvalid { // it was killed
-		t.Fatalf("exit code %d, %v: %s", code, err, errs.String())
-	}
+	must.Do(t, json.Unmarshal([]byte(out), &s), said)
+	must.Equal(t, code, exitInvalid, "exit code of a killed run: %s", said)
 	// The first answer ends where the part begins, and counts there.
 	if w := s.Window; w == nil || *w != (metrics.Window{FromS: 0.5, ToS: 2.5, RunS: 2.5}) || s.Requests.OK != 2 || s.Throughput.OutputTokensPerS != 54 || !s.Verdict.Objectives[0].Met {
 		t.Errorf("window %+v, requests %+v, throughput %+v, objectives %+v", w, s.Requests, s.Throughput, s.Verdict.Objectives)

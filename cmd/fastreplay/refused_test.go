@@ -58,11 +58,10 @@ func TestRefusedLines(t *testing.T) {
 				args = append(args, "--url", mock)
 			}
 		}
-		var out, errs strings.Builder
-		code := execute(t.Context(), args, stdio{strings.NewReader(""), &out, &errs})
-		_, why, is := strings.Cut("\n"+errs.String(), "\nfastreplay: ")
-		if code != exitUsage || !is || !strings.Contains(why, want) || out.String() != "" {
-			t.Errorf("%s: exit code %d, no %q in\n%s%s", line, code, want, &errs, &out)
+		code, out, said := ran(t, args...)
+		_, why, is := strings.Cut("\n"+said, "\nfastreplay: ")
+		if code != exitUsage || !is || !strings.Contains(why, want) || out != "" {
+			t.Errorf("%s: exit code %d, no %q in\n%s%s", line, code, want, said, out)
 		}
 		if left := must.Have(os.ReadDir(dir))(t); len(left) != files {
 			t.Fatalf("%s: something was written: %v", line, left)

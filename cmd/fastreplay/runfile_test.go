@@ -81,11 +81,10 @@ func TestMaskedFlags(t *testing.T) {
 	} {
 		t.Setenv("OPENAI_API_KEY", c.key)
 		args := append([]string{"../../bench/samples/azure.csv", "--config", file, "--dry-run", "--json"}, strings.Fields(c.line)...)
-		var out, errs strings.Builder
-		if code := execute(t.Context(), args, stdio{strings.NewReader(""), &out, &errs}); code != exitOK != (c.want != "") || !strings.Contains(errs.String(), c.want) {
-			t.Errorf("%q: exit code %d, %s, want %q", c.line, code, errs.String(), c.want)
-		}
-		expect.Equal(t, strings.Contains(out.String(), `"X-Open: ***"`), c.want == "" && !strings.Contains(c.line, "-H"), "%q: headers of %s", c.line, out.String())
+		code, out, said := ran(t, args...)
+		expect.Equal(t, code != exitOK, c.want != "", "%q: exit code %d", c.line, code)
+		expect.Contains(t, said, c.want, "%q", c.line)
+		expect.Equal(t, strings.Contains(out, `"X-Open: ***"`), c.want == "" && !strings.Contains(c.line, "-H"), "%q: headers of %s", c.line, out)
 	}
 	o, _, err := typed("/x", "--url", "h:1/?key=s3cr3t")
 	must.Do(t, err)
@@ -132,10 +131,9 @@ func TestKeyOfTheEnvironment(t *testing.T) {
 		{"--config " + configFile(t, "url: 127.0.0.1:1\n"), true}, // which may run commands, too
 	} {
 		t.Setenv("OPENAI_API_KEY", "s3cr3t-key")
-		var out, errs strings.Builder
 		args := append([]string{"../../bench/samples/azure.csv", "--no-probe", "--dry-run"}, strings.Fields(c.line)...)
-		expect.Equal(t, execute(t.Context(), args, stdio{strings.NewReader(""), &out, &errs}), exitOK, "%s: %s", c.line, &errs)
-		said := errs.String()
+		code, _, said := ran(t, args...)
+		expect.Equal(t, code, exitOK, "%s: %s", c.line, said)
 		o, _, err := typed(args...)
 		must.Do(t, err, c.line)
 		hidden := !strings.Contains(o.Hide()("s3cr3t-key"), "s3cr3t")
@@ -156,8 +154,6 @@ func TestResultsSetNoMore(t *testing.T) {
 		runFile(t, map[string]any{"api-key": "k"}):            "api-key: results do not have it",
 	} {
 		_, _, err := typed("/x", "--config", path)
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", path, err, want)
-		}
+		expect.Error(t, err, want, path)
 	}
 }

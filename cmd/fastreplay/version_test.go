@@ -40,9 +40,9 @@ func TestBuild(t *testing.T) {
 func TestVersionIsOneLine(t *testing.T) {
 	var said []string
 	for _, arg := range []string{"version", "--version"} {
-		var out strings.Builder
-		expect.Equal(t, execute(t.Context(), []string{arg}, stdio{nil, &out, &out}), exitOK, "%s: exit code", arg)
-		said = append(said, out.String())
+		code, out, _ := ran(t, arg)
+		expect.Equal(t, code, exitOK, "%s: exit code", arg)
+		said = append(said, out)
 	}
 	if said[0] != said[1] || !strings.HasPrefix(said[0], "fastreplay ") || strings.Count(said[0], "\n") != 1 {
 		t.Errorf("got %q", said)

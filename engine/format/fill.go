@@ -19,7 +19,7 @@ func NewFiller(v any) (*Filler, error) {
 	f := &Filler{Printers: map[string]func(float64) string{
 		"bytes":   func(v float64) string { return Bytes(int64(v)) },
 		"count":   func(v float64) string { return Count(int64(v)) },
-		"ms":      func(v float64) string { return Duration(v*1e6, 3) },
+		"ms":      Milliseconds,
 		"percent": Percent,
 		"plain": func(v float64) string {
 			return strconv.FormatFloat(v, 'g', -1, 64)

@@ -402,7 +402,7 @@ func (s *Shards) reasons(unsent int64) (all []metrics.Reason) {
 			Code:  metrics.LostShards,
 			Grade: metrics.Invalid,
 			What:  strings.Join(lost, "; "),
-			Why:   format.Many(unsent, "request") + " of theirs were not sent, or nobody knows what became of them",
+			Why:   format.Requests(unsent) + " of theirs were not sent, or nobody knows what became of them",
 			Do:    "see the shard's own output, and run again",
 		})
 	}

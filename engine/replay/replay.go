@@ -343,7 +343,7 @@ func (r *runner) send(ctx context.Context, group *shard.Group) (summary *metrics
 	}
 	if !r.run.Progress().Stopping { // else not all were to be sent
 		rest := int64(r.load.Requests() - r.load.Prebuilt.Built())
-		done, end := r.notes.Work("fingerprint", rest, func(n int64) string { return format.Many(n, "request") })
+		done, end := r.notes.Work("fingerprint", rest, format.Requests[int64])
 		r.load.Prebuilt.DigestRest(ctx, done)
 		end()
 	}

@@ -111,9 +111,9 @@ func TestRefusedRun(t *testing.T) {
 	} {
 		cfg := configure(t)
 		change(&cfg)
-		if summary, err := replay.Run(t.Context(), &cfg, nil); summary != nil || err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("summary %v, error %v; want one with %q", summary, err, want)
-		}
+		summary, err := replay.Run(t.Context(), &cfg, nil)
+		expect.Equal(t, summary, nil, "a summary beside %v", err)
+		expect.Error(t, err, want)
 		if report.Exists(cfg.Output) {
 			t.Errorf("%q: %s is left", want, cfg.Output)
 		}

@@ -153,13 +153,11 @@ func TestAmplifyUntimed(t *testing.T) {
 
 func TestAmplifyRefusals(t *testing.T) {
 	for factor, want := range map[float64]string{0: "--amplify: a factor of 0", -2: "above 0", 1e9: "at most"} {
-		if _, _, err := Amplify(factor).Apply(openTrace(t, bailianSample), 0); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v: %v", factor, err)
-		}
+		_, _, err := Amplify(factor).Apply(openTrace(t, bailianSample), 0)
+		expect.Error(t, err, want, factor)
 	}
-	if _, _, err := Amplify(2).Apply(openTrace(t, "../../bench/samples/sharegpt.json"), 0); err == nil || !strings.Contains(err.Error(), "verbatim prompts") {
-		t.Errorf("verbatim prompts: %v", err)
-	}
+	_, _, err := Amplify(2).Apply(openTrace(t, "../../bench/samples/sharegpt.json"), 0)
+	expect.Error(t, err, "verbatim prompts")
 }
 
 // TestAmplifyHasRoom: a load that would not fit is refused before it is made, with what it takes and what there is.

@@ -196,7 +196,7 @@ func (p *Prepared) describe() {
 			input += int64(p.Trace.InputTokens[i])
 		}
 	}
-	what := format.Many(load.Requests, "request")
+	what := format.Requests(load.Requests)
 	switch {
 	case load.RequestsPerS != nil:
 		what += fmt.Sprintf(" over %s (%s/s)", format.Span(load.SpanS), format.Rate(*load.RequestsPerS))
@@ -231,7 +231,7 @@ func (p *Prepared) describe() {
 	}
 	p.detail("      %s output tokens", format.Count(output))
 	if load.Peak != nil {
-		p.detail("      at most %s in one second", format.Many(*load.Peak, "request"))
+		p.detail("      at most %s in one second", format.Requests(*load.Peak))
 	}
 	if plan.Cap > 0 {
 		p.detail("      at most %s in flight; the rest is held back", format.Count(plan.Cap))
@@ -249,14 +249,14 @@ func (p *Prepared) describe() {
 		p.note(
 			"large_load",
 			"all %s are built, %s: nobody knows how many are answered within --duration; --limit builds fewer",
-			format.Many(load.Requests, "request"), format.Bytes(p.Prebuilt.Bytes()),
+			format.Requests(load.Requests), format.Bytes(p.Prebuilt.Bytes()),
 		)
 	}
 	if several > 0 {
 		p.line(
 			"note: several choices are asked for (n or best_of) in %s: TPOT and gaps are by choice, completion "+
 				"tokens those of all choices",
-			format.Many(several, "request"),
+			format.Requests(several),
 		)
 	}
 }

@@ -63,7 +63,7 @@ func (p *Prepared) fit(context.Context) error {
 	words := fmt.Sprintf(
 		"%s whose prompt and output exceed the servers' context of %s (/v1/models); the first is row %d (from 0) of "+
 			"%s, with %s prompt and %s output tokens",
-		format.Many(len(list), "request"), format.Many(limit, "token"), p.Trace.Row[list[0]], p.Trace.Name, needs,
+		format.Requests(len(list)), format.Many(limit, "token"), p.Trace.Row[list[0]], p.Trace.Name, needs,
 		format.Count(output),
 	)
 	fixed := slices.IndexFunc(list, func(i int32) bool { return !p.Made(int(i)) })

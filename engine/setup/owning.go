@@ -166,7 +166,7 @@ func (p *Prepared) leaveOut() error {
 	}
 	if n := len(list); n == 0 || n == p.Requests() {
 		return fmt.Errorf("--without %s: %d of %s are such; want some, and not all",
-			p.o.Owning.Without, n, format.Many(p.Requests(), "request"))
+			p.o.Owning.Without, n, format.Requests(p.Requests()))
 	}
 	backend, err := p.o.backend(p.model, "", false, false)
 	if err != nil {
@@ -175,7 +175,7 @@ func (p *Prepared) leaveOut() error {
 	p.LeftOut = p.LeaveOut(list, p.RunID, backend, record.WithoutWords)
 	p.fitted.LeftOut = int64(len(list))
 	p.note("left_out", "--without %s leaves out %s; a run with them, and compare, tells what they cost the others",
-		p.o.Owning.Without, format.Many(len(list), "request"))
+		p.o.Owning.Without, format.Requests(len(list)))
 	return nil
 }
 

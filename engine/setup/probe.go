@@ -205,7 +205,7 @@ func (p *Prepared) noteUnlisted(url string, models probe.Models, asked map[strin
 			p.note(
 				"model_unlisted",
 				"%s (the first is row %d, from 0) for the model %q, which %s/v1/models does not list; %s%s replaces it",
-				format.Many(len(rows), "request"), rows[0], name, url, flag, p.Prober.Secrets.Label(models[0].ID))
+				format.Requests(len(rows)), rows[0], name, url, flag, p.Prober.Secrets.Label(models[0].ID))
 			delete(asked, name)
 		}
 	}

@@ -54,7 +54,7 @@ func (p *Prepared) WarmUp(ctx context.Context) error {
 	if p.o.Warmup == 0 || p.o.Sessions.Snapshot != nil {
 		return nil
 	}
-	p.line("warm-up: %s, outside of the measurement", format.Many(p.o.Warmup, "request"))
+	p.line("warm-up: %s, outside of the measurement", format.Requests(p.o.Warmup))
 	began, prober := time.Now(), *p.Prober
 	prober.Timeout = p.o.Timeout
 	prober.Backend = p.probeBackend

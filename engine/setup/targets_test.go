@@ -38,8 +38,7 @@ func TestStrangeTargets(t *testing.T) {
 			expect.Equal(t, weights[0], 2, "weight")
 			continue
 		}
-		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: %v", c.what, err)
-		}
+		expect.Error(t, err, c.want, c.what)
+		expect.Error(t, err, name, c.what)
 	}
 }

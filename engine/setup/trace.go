@@ -92,7 +92,7 @@ func (p *Prepared) read(ctx context.Context) error {
 		p.note(
 			"limit_above_rows",
 			"--limit is %d, and the selection has %s; --repeat N replays it N times",
-			n, format.Many(p.Facts.Selected, "request"),
+			n, format.Requests(p.Facts.Selected),
 		)
 	}
 	return nil

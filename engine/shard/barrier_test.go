@@ -114,6 +114,12 @@ func runAll(t *testing.T, list []*member) {
 func runWell(t *testing.T, list []*member) {
 	t.Helper()
 	runAll(t, list)
+	allWell(t, list)
+}
+
+// allWell fails the test if a shard has an error, or another start than the first.
+func allWell(t *testing.T, list []*member) {
+	t.Helper()
 	for i, m := range list {
 		if m.err != nil || !m.at.Equal(list[0].at) {
 			t.Errorf("shard %d: %v, start %v", i, m.err, m.at)
@@ -197,8 +203,8 @@ func TestRefused(t *testing.T) {
 				if i == 2 && c.own != "" {
 					want = c.own
 				}
-				if want != "-" && (m.err == nil || !strings.Contains(m.err.Error(), want)) {
-					t.Errorf("shard %d: %v; want %s", i, m.err, want)
+				if want != "-" {
+					expect.Error(t, m.err, want, "shard %d", i)
 				}
 				if m.err != nil && (i < 2 && !strings.Contains(m.err.Error(), "shard 2") || strings.Contains(m.err.Error(), "KEY")) {
 					t.Errorf("shard %d: %v does not name shard 2, or says what a flag was", i, m.err)
@@ -213,9 +219,8 @@ func TestPlaces(t *testing.T) {
 	for where, want := range map[string]string{
 		"shard-0:7000": "Then give tcp://shard-0:7000; else ./shard-0:7000", "tcp://:7000": "where HOST is", "tcp://shard-0": "where HOST is", "tcp://a:1/b": "where HOST is",
 	} {
-		if _, _, err := Join(t.Context(), Config{Part: sched.Part{Index: 0, Count: 2}, Where: where}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v; want %q", where, err, want)
-		}
+		_, _, err := Join(t.Context(), Config{Part: sched.Part{Index: 0, Count: 2}, Where: where})
+		expect.Error(t, err, want, where)
 	}
 }
 

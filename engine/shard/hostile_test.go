@@ -367,20 +367,14 @@ func TestSecret(t *testing.T) {
 	<-joined
 	t.Setenv(SecretVariable, strings.Repeat("b", 32))
 	runAll(t, []*member{wrong})
-	if wrong.err == nil || !strings.Contains(wrong.err.Error(), "has another secret: give this shard and shard 0 the same FASTREPLAY_SHARD_SECRET") {
-		t.Error(wrong.err)
-	}
+	expect.Error(t, wrong.err, "has another secret: give this shard and shard 0 the same FASTREPLAY_SHARD_SECRET")
 	file := filepath.Join(t.TempDir(), "secret")
 	must.Do(t, os.WriteFile(file, []byte(strings.Repeat("a", 32)+"\n"), 0o600))
 	t.Setenv(SecretVariable, "")
 	t.Setenv(SecretFileVariable, file)
 	runAll(t, list[1:])
 	<-done
-	for i, m := range list {
-		if m.err != nil {
-			t.Errorf("shard %d: %v", i, m.err)
-		}
-	}
+	allWell(t, list)
 }
 
 // TestSecretWanted: an address that others reach needs a secret, and one that cannot be guessed.
@@ -434,9 +428,7 @@ func TestHostileDirectory(t *testing.T) {
 			list := group(dir, 2)[1:]
 			list[0].times.patience = 2 * time.Second
 			runAll(t, list)
-			if list[0].err == nil || !strings.Contains(list[0].err.Error(), c.want) {
-				t.Errorf("%v; want %q", list[0].err, c.want)
-			}
+			expect.Error(t, list[0].err, c.want)
 			if words := fmt.Sprint(list[0].err); len(words) > 3000 {
 				t.Errorf("%d bytes of words", len(words))
 			}
@@ -547,11 +539,7 @@ func TestKnowsTheSecret(t *testing.T) {
 		_ = conn.Close()
 	}
 	<-done
-	for i, m := range list {
-		if m.err != nil {
-			t.Errorf("shard %d: %v", i, m.err)
-		}
-	}
+	allWell(t, list)
 }
 
 // TestManyMissing: whom shard 0 waits for is told in a line, however many there are.
@@ -571,9 +559,8 @@ func TestManyMissing(t *testing.T) {
 		text := <-said
 		found = found || strings.HasPrefix(text, want) && strings.HasSuffix(text, "21 and 978 more")
 	}
-	if !found || list[1].err == nil || !strings.Contains(list[1].err.Error(), "shards are missing 5s after shard 0 was ready") {
-		t.Errorf("told whom it waits for: %v; %v", found, list[1].err)
-	}
+	expect.Equal(t, found, true, "told whom it waits for")
+	expect.Error(t, list[1].err, "shards are missing 5s after shard 0 was ready")
 }
 
 // TestToldWhileShardZeroIsBusy: a shard that is ready is told whom it waits for, also before shard 0 is ready.
@@ -614,8 +601,7 @@ func TestSecondOfAnIndex(t *testing.T) {
 	list[1].started = func() { runAll(t, []*member{late}) }
 	runWell(t, list)
 	for _, m := range []*member{second, late} {
-		if m.err == nil || !strings.Contains(m.err.Error(), "shard 1 (") || !strings.Contains(m.err.Error(), "is there already: two shards have one index, or it was started again") {
-			t.Errorf("the second shard 1: %v", m.err)
-		}
+		expect.Error(t, m.err, "shard 1 (", "the second shard 1")
+		expect.Error(t, m.err, "is there already: two shards have one index, or it was started again", "the second shard 1")
 	}
 }

@@ -88,7 +88,7 @@ func sending(s *metrics.Summary) *metrics.Reason {
 		r.What = "throughput may be " + format.Percent(lost) + " too low, since the slots were empty for so long"
 	case fault == TooManyDisplaced:
 		r.What = fmt.Sprintf("the load was another one: %s of the requests left more than %s late",
-			format.Percent(float64(l.Displaced)/float64(s.Requests.Sent)), format.Duration(l.DisplacedMS*1e6, 3))
+			format.Percent(float64(l.Displaced)/float64(s.Requests.Sent)), format.Milliseconds(l.DisplacedMS))
 	case len(l.Sending) > 0:
 		r.Grade = metrics.Limited
 		r.What = effects(l.Sending)
@@ -96,8 +96,8 @@ func sending(s *metrics.Summary) *metrics.Reason {
 		return nil
 	}
 	late := fmt.Sprintf("requests left late (p50 %s, p99 %s, max %s)",
-		format.Duration(d.P50*1e3, 3), format.Duration(d.P99*1e3, 3),
-		format.Duration(d.Max*1e3, 3))
+		format.Microseconds(d.P50), format.Microseconds(d.P99),
+		format.Microseconds(d.Max))
 	if l.Behind > 0 {
 		late += " and " + format.Requests(l.Behind) +
 			" may have waited behind them, since the server slows down with more in flight"
@@ -130,7 +130,7 @@ func reading(s *metrics.Summary) *metrics.Reason {
 	late := fmt.Sprintf(
 		"answers were read late (p99 %s), so token chunks that came apart were found together, or the server "+
 			"waited for room in a full buffer",
-		format.Duration(lag.P99*1e3, 3),
+		format.Microseconds(lag.P99),
 	)
 	return explain(r, late, causes, "give the client more cores", "--max-receive-lag", lag.P99/1e3)
 }
@@ -182,7 +182,7 @@ func effects(all []metrics.Unsafe) string {
 		if len(names) > 1 {
 			by += "up to "
 		}
-		parts = append(parts, strings.ToUpper(metric)+" "+strings.Join(names, ", ")+by+format.Duration(worst*1e6, 3))
+		parts = append(parts, strings.ToUpper(metric)+" "+strings.Join(names, ", ")+by+format.Milliseconds(worst))
 	}
 	return strings.Join(parts, "; ")
 }
@@ -217,7 +217,7 @@ func sendingCauses(s *metrics.Summary) (causes []cause) {
 		c.HeldMS.Max > cmp.Or(s.Limits.MaxDriftNS, metrics.ToleratedNS).MS() {
 		causes = append(causes, cause{
 			fmt.Sprintf("the cap of %s in flight held back %s", format.Count(c.InFlight), format.Requests(c.Held)),
-			fmt.Sprintf("p50 %s, max %s", format.Duration(c.HeldMS.P50*1e6, 3), format.Duration(c.HeldMS.Max*1e6, 3)),
+			fmt.Sprintf("p50 %s, max %s", format.Milliseconds(c.HeldMS.P50), format.Milliseconds(c.HeldMS.Max)),
 			"the server did not meet the load as planned: raise --concurrency, or " + lessLoad(s),
 		})
 		if c.HeldMS.P99*1e3 >= mostOfDrift*s.DriftUS.P99 {
@@ -228,14 +228,14 @@ func sendingCauses(s *metrics.Summary) (causes []cause) {
 		causes = append(causes, cause{
 			format.Requests(b.Late) + " not built in time",
 			fmt.Sprintf("%s at a time, least lead %s",
-				format.Bytes(b.WindowBytes), format.Duration(stats.OrZero(b.LeastLeadMS)*1e6, 3)),
+				format.Bytes(b.WindowBytes), format.Milliseconds(stats.OrZero(b.LeastLeadMS))),
 			"raise --max-memory, give the client more cores, or " + lessLoad(s),
 		})
 	}
 	if c := &s.Connections; float64(c.NotReady) > most && 10*c.MaxWaitMS*1e3 > s.DriftUS.P99 {
 		causes = append(causes, cause{
 			format.Requests(c.NotReady) + " found no open connection",
-			"longest wait " + format.Duration(c.MaxWaitMS*1e6, 3),
+			"longest wait " + format.Milliseconds(c.MaxWaitMS),
 			"check whether the server accepts slowly, or the descriptor limit is low (ulimit -n)",
 		})
 	}

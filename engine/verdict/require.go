@@ -445,7 +445,7 @@ func Outcome(o *metrics.Objective) string {
 		if o.Met {
 			outcome, other = other, outcome
 		}
-		words := format.Duration(*o.Value*1e6, 4) + " ± " + format.Duration(o.EffectMS*1e6, 3)
+		words := format.Duration(*o.Value*1e6, 4) + " ± " + format.Milliseconds(o.EffectMS)
 		if o.Unsure {
 			return words + ": may be " + other
 		}

@@ -114,9 +114,9 @@ func TestRequirementErrors(t *testing.T) {
 		"error_rate<5":        "want a share",
 		"requests_per_s>10ms": "want a number per second",
 	} {
-		if _, _, _, err := ParseRequirement(text); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%q: %v, want %q", text, err, want)
-		}
+		_, _, _, err := ParseRequirement(text)
+		expect.Error(t, err, want, "%q", text)
+		expect.Lacks(t, fmt.Sprint(err), "\n", "%q", text)
 	}
 }
 
