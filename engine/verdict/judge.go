@@ -163,23 +163,31 @@ func faults(s *metrics.Summary) []metrics.Reason {
 	return out
 }
 
-// unfilled says that there were fewer requests than a closed loop has slots, so that it never had its load.
+// unfilled says that there were fewer requests than a closed loop has slots, or fewer jobs than lanes, so that it never
+// had its load. It is unknown of lanes that were to begin amid jobs, if the run ended before some went on.
 func unfilled(s *metrics.Summary) *metrics.Reason {
-	requests := s.Requests.Planned
-	slots := s.Run.Concurrency
-	if requests >= slots || s.Window != nil {
+	has := s.Requests.Planned
+	wants := s.Run.Concurrency
+	words := format.Requests(has) + " are too few for " + format.Many(wants, "slot")
+	remedy := "lower --concurrency"
+	if s.Run.Lanes > 0 && s.Jobs != nil && (s.Preparation == nil || s.Jobs.CutOff == 0) {
+		has = s.Jobs.Jobs
+		wants = s.Run.Lanes
+		words = format.Many(has, "job") + " are too few for " + format.Many(wants, "lane")
+		remedy = "take fewer lanes"
+	}
+	if has >= wants || s.Window != nil {
 		return nil
 	}
 	grade := metrics.Limited
-	if float64(requests) < (1-wrongSlots)*float64(slots) {
+	if float64(has) < (1-wrongSlots)*float64(wants) {
 		grade = metrics.Invalid
 	}
 	return &metrics.Reason{
 		Code:  metrics.Unfilled,
 		Grade: grade,
-		What: fmt.Sprintf("the load was another one: %s are too few for %s slots",
-			format.Requests(requests), format.Count(slots)),
-		Do: "give a longer trace (--repeat), or lower --concurrency",
+		What:  "the load was another one: " + words,
+		Do:    "give a longer trace (--repeat, --amplify), or " + remedy,
 	}
 }
 

@@ -193,7 +193,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestUnfilled: a closed loop of fewer requests than slots is another load, by as much as slots may be empty at all.
+// TestUnfilled: a closed loop of fewer requests than slots is another load, by as much as slots may be empty at all. So
+// are lanes that lack jobs, unless some may go on only after the end of the run.
 func TestUnfilled(t *testing.T) {
 	for slots, want := range map[int64]metrics.Grade{
 		0: metrics.Valid, 1000: metrics.Valid, 1001: metrics.Limited, 1333: metrics.Limited, 1334: metrics.Invalid, 1e6: metrics.Invalid,
@@ -205,5 +206,24 @@ func TestUnfilled(t *testing.T) {
 		expect.Equal(t, v.Measurement, want, "%d slots: %v", slots, said(v))
 		s.Window = new(metrics.Window) // a part of a run has but some of its requests
 		expect.Equal(t, Judge(s).Measurement, metrics.Valid, "%d slots", slots)
+	}
+	for _, c := range []struct {
+		jobs, cutOff int64
+		prepared     *metrics.Preparation
+		want         metrics.Grade
+	}{
+		{10, 0, nil, metrics.Valid},
+		{9, 0, nil, metrics.Limited},
+		{9, 9, nil, metrics.Limited},
+		{7, 0, nil, metrics.Invalid},
+		{7, 0, new(metrics.Preparation), metrics.Invalid},
+		{7, 1, new(metrics.Preparation), metrics.Valid},
+	} {
+		s := sound()
+		s.Run.Lanes = 10
+		s.Preparation = c.prepared
+		s.Jobs = &metrics.Jobs{Jobs: c.jobs, CutOff: c.cutOff}
+		v := Judge(s)
+		expect.Equal(t, v.Measurement, c.want, "%+v: %v", c, said(v))
 	}
 }
