@@ -348,7 +348,7 @@ func (s *searching) probe(ctx context.Context, out *capacity.Outcome, w window) 
 	if err != nil {
 		return err
 	}
-	if out.Cut {
+	if out.Cut || out.Slices == nil {
 		w.ForNS = int64(len(out.Slices)) * w.SliceNS
 	} else if s.o.over == "concurrency" && summary.Run.DurationS*1e9 < float64(w.FromNS+w.ForNS) {
 		// The trace ran out, and a loop that only empties is not the load.
@@ -376,6 +376,10 @@ func (s *searching) judge(
 			if r.Code == metrics.Models || slices.ContainsFunc(s.objectives, shifted) {
 				out.Limited = cmp.Or(out.Limited, r.What)
 			}
+		case r.Code == metrics.Unfilled:
+			out.Verdict = capacity.Edge
+			out.Why = strings.ToUpper(r.What[:1]) + r.What[1:] + "."
+			out.Slices = nil
 		case r.Grade != metrics.Invalid || r.Code.Traits().Ending: // the search may have ended it
 		case r.Code.Traits().Client:
 			out.Client = cmp.Or(out.Client, r.What)

@@ -180,13 +180,14 @@ func TestNumbers(t *testing.T) {
 	add(urls[0], made(5, 900, 1000, record.OK)) // of the warm-in
 	must.Do(t, os.WriteFile(filepath.Join(dir, "requests.jsonl"), lines, 0o600))
 	objectives := objectivesOf(t, "ttft.p95<100ms ok>=99%")
-	var o Outcome
+	o := Outcome{Verdict: Holds, Why: "So far."}
 	must.Do(t, o.Measure(dir, urls, objectives, Span{100 * ms, 100 * ms, ms}))
 	numbers, limiter := o.Numbers, o.Limiter
+	expect.Equal(t, o.Verdict+" "+o.Why, Edge+" So far. What was in flight then broke it.")
 	if limiter != "TTFT on instance 2" || numbers[GoodputPerS] != 1800 || math.Abs(numbers[Goodput]-180.0/201) > 1e-12 || math.Abs(numbers[ErrorRate]-1.0/201) > 1e-12 {
 		t.Errorf("%v, limited by %s", numbers, limiter)
 	}
-	var later Outcome // 89 and 80 requests ended from 200 to 300 ms, all of which had been planned before 200 ms
+	later := Outcome{Verdict: Holds} // 89 and 80 requests ended from 200 to 300 ms, all of which had been planned before 200 ms
 	if err := later.Measure(dir, urls, objectives, Span{200 * ms, 100 * ms, ms}); err != nil || later.Numbers[requestsPerS] != 1690 || later.Numbers[tokensPerS] != 11*1690 {
 		t.Errorf("%v: %v", err, later.Numbers)
 	}

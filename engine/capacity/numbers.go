@@ -63,7 +63,8 @@ type part struct {
 // Measure reads the records of a probe that are in the window, and sets the numbers of its outcome. urls are its
 // targets, as its records have them. If an objective is broken, Limiter says where that began. It names the objective
 // that is the furthest from its share, or failures, if these are most of what is beyond it. It also names the first
-// instance with more requests beyond the limit than its share of the whole window allows.
+// instance with more requests beyond the limit than its share of the whole window allows. An objective that held when
+// the search looked, and is broken with what was in flight then, is at the edge.
 func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w Span) error {
 	c := collect.NewCollector(urls)
 	var n, good int64
@@ -157,6 +158,10 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 			}
 			out.Limiter = what + first(parts, i, o.Allowed)
 		}
+	}
+	if out.Verdict == Holds && out.Limiter != "" {
+		out.Verdict = Edge
+		out.Why += " What was in flight then broke it."
 	}
 	out.Owners = owners(s.Owners)
 	for _, name := range quantities(objectives, out.Owners...) {
