@@ -92,7 +92,8 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 		r.Requests = min(r.Requests, int64(len(s.good)))
 	}
 	if r.Requests == 0 {
-		return nil, fmt.Errorf("%s and %s have no request in common that ended ok in both", r.A.Name, r.B.Name)
+		return nil, fmt.Errorf("no request of %s and %s ended ok in both: %d in A alone, %d in B alone, of %d",
+			r.A.Name, r.B.Name, m.onlyOne[0], m.onlyOne[1], len(m.samples[0].all))
 	}
 	r.Metrics = m.metrics(r, a.isRecord())
 	r.compareOwners(a, b)

@@ -14,6 +14,9 @@ import (
 // pairs.
 const kindsOf = 5
 
+// errorRate is the name of the share of requests that failed.
+const errorRate = "error_rate"
+
 // spec is what a metric is, whatever its values: a number of a latency, or a ratio of sums over requests.
 type spec struct {
 	name, label, unit string
@@ -53,7 +56,7 @@ func specs() (all []spec) {
 			},
 		},
 		spec{
-			name:  "error_rate",
+			name:  errorRate,
 			label: "share of failed requests",
 			unit:  "share",
 			main:  true,

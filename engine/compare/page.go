@@ -76,27 +76,50 @@ func HTML(w io.Writer, results []*Result) error {
 	return d.Write(w)
 }
 
-// title says what changed, the largest change first; better and worse stand apart. name is that of side B.
+// title says what changed: failures first, then the largest sure change; better and worse stand apart. What is large
+// but not sure stands behind. name is that of side B.
 func (r *Result) title(name string) string {
 	told := r.telling()
+	changes := map[string][]string{}
+	var groups []string
+	for _, m := range told {
+		what := m.inTitle()
+		if m.Name == errorRate {
+			what = fmt.Sprintf("%s failed (%s in A)", m.value(m.B), m.value(m.A))
+		}
+		if changes[m.Verdict] == nil {
+			groups = append(groups, m.Verdict)
+		}
+		changes[m.Verdict] = append(changes[m.Verdict], what)
+	}
+	for i, verdict := range groups {
+		word := strings.Replace(verdict, Differs, "different", 1)
+		groups[i] = word + ": " + strings.Join(changes[verdict], ", ")
+	}
+	title := name + " is " + strings.Join(groups, "; ")
 	if len(told) == 0 {
 		short, _, _ := strings.Cut(r.unchanged(), ";")
-		return name + " against A: " + short
+		title = name + " against A: " + short
 	}
-	changes := map[string][]string{}
-	var verdicts []string
-	for _, m := range told {
-		if changes[m.Verdict] == nil {
-			verdicts = append(verdicts, m.Verdict)
+	for _, m := range r.Metrics {
+		if m.Name == errorRate && !m.changed() && m.A != nil && m.B != nil && *m.A+*m.B > 0 {
+			title = fmt.Sprintf("%s failed in %s, and %s in A. %s", m.value(m.B), name, m.value(m.A), title)
 		}
-		latency, _, _ := strings.Cut(m.Name, ".paired")
-		changes[m.Verdict] = append(changes[m.Verdict], strings.TrimSpace(Label(latency))+" "+m.change())
 	}
-	for i, verdict := range verdicts {
-		word := strings.Replace(verdict, Differs, "different", 1)
-		verdicts[i] = word + ": " + strings.Join(changes[verdict], ", ")
+	var seen []string
+	for _, m := range r.unsure() {
+		seen = append(seen, m.inTitle())
 	}
-	return name + " is " + strings.Join(verdicts, "; ")
+	if len(seen) > 0 {
+		title += "; seen but not sure: " + strings.Join(seen, ", ")
+	}
+	return title
+}
+
+// inTitle has a change with a short name.
+func (m *Metric) inTitle() string {
+	latency, _, _ := strings.Cut(m.Name, ".paired")
+	return strings.TrimSpace(Label(latency)) + " " + m.change()
 }
 
 // unchanged says how large a change the noise may hide if none is sure: in the number that is known best, and in that
@@ -151,15 +174,30 @@ func shownOf(all []Metric) []Metric {
 	return slices.DeleteFunc(slices.Clone(all), func(m Metric) bool { return !m.shown() })
 }
 
-// larger orders metrics by how sure a change is, and changes by their size.
+// larger orders metrics by how sure a change is, and changes by their size. Failures stand before all, since what
+// fails has no latency and no tokens.
 func larger(a, b Metric) int {
 	rank := func(m Metric) int {
-		return slices.Index([]string{Same, Unclear, Unknown}, m.Verdict) // -1 is a change
+		switch {
+		case m.changed() && m.Name == errorRate:
+			return -1
+		case m.changed():
+			return 0
+		}
+		return 1 + slices.Index([]string{Same, Unclear, Unknown}, m.Verdict)
 	}
-	if a.changed() && b.changed() {
-		return cmp.Compare(math.Abs(*b.Change), math.Abs(*a.Change))
+	if order := cmp.Compare(rank(a), rank(b)); order != 0 || !a.changed() {
+		return order
 	}
-	return cmp.Compare(rank(a), rank(b))
+	return cmp.Compare(b.size(), a.size())
+}
+
+// size is how large a change is, whatever its direction: a tenth is as large as ten times as much.
+func (m *Metric) size() float64 {
+	if m.Unit == "share" {
+		return math.Abs(*m.Change)
+	}
+	return math.Abs(math.Log1p(*m.Change))
 }
 
 func grades() map[string]string {

@@ -1,8 +1,10 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
@@ -199,6 +201,24 @@ func (r *Result) telling() (told []*Metric) {
 	return told
 }
 
+// unsure are latencies and rates that at least doubled or halved without being a sure change: of each latency the
+// number of pairs, or the median if there are no pairs. The largest stands first.
+func (r *Result) unsure() (seen []*Metric) {
+	typical := ".paired"
+	if !r.Paired {
+		typical = ".p50"
+	}
+	for i := range r.Metrics {
+		m := &r.Metrics[i]
+		one := m.Unit == "rate" || strings.HasSuffix(m.Name, typical)
+		if one && m.Main && m.Change != nil && !m.changed() && m.size() >= math.Ln2 {
+			seen = append(seen, m)
+		}
+	}
+	slices.SortStableFunc(seen, func(a, b *Metric) int { return cmp.Compare(b.size(), a.size()) })
+	return seen
+}
+
 // said are the sentences about what some requests cost others, what changed, what explains it, and the notes. full has
 // those of all metrics.
 func (r *Result) said(full bool) (said []string) {
@@ -213,6 +233,9 @@ func (r *Result) said(full bool) (said []string) {
 	}
 	if len(said) == 0 && r.Paired {
 		said = append(said, r.unchanged())
+	}
+	if seen := r.unsure(); len(seen) > 0 && !full {
+		said = append(said, seen[0].Sentence)
 	}
 	var costs []string
 	for _, part := range r.Owners {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
+	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/chart"
 )
 
@@ -128,6 +129,60 @@ func TestNothingChanged(t *testing.T) {
 		var out bytes.Buffer
 		must.Do(t, Print(&out, r, PrintOptions{Width: 200}))
 		expect.Contains(t, out.String(), says, out.String())
+	}
+}
+
+// TestTitles: the title begins with failures, sure or not, then has what changed most as a ratio, whichever way it went.
+// The truth is that of the made servers.
+func TestTitles(t *testing.T) {
+	failing := func(seed uint64, every int, ttft float64) func(i int) served {
+		of := noisy(seed, ttft)
+		return func(i int) served {
+			s := of(i)
+			if every > 0 && i*7%400%every == 0 {
+				s.outcome = record.HTTPError
+			}
+			return s
+		}
+	}
+	queue := func(i int) served { // it serves four requests in five, and the others wait
+		return served{ttft: 100 + 25*float64(i), tpot: 20, cached: 500}
+	}
+	sides := func(serve func(seed uint64) func(i int) served) (all []*Side) {
+		dirs := []string{}
+		for seed := range uint64(3) {
+			dirs = append(dirs, write(t, 400, nil, serve(seed)))
+		}
+		return []*Side{side(t, dirs[0]), side(t, dirs...)}
+	}
+	sound := sides(func(seed uint64) func(i int) served { return failing(10+seed, 0, 1) })
+	equal := sides(func(seed uint64) func(i int) served { return failing(20+seed, 0, 1) })
+	tenth := sides(func(seed uint64) func(i int) served { return failing(30+seed, 10, 1) })
+	other := sides(func(seed uint64) func(i int) served { return failing(40+seed, 10, 1) })
+	slow := sides(func(seed uint64) func(i int) served { return failing(50+seed, 10, 2) })
+	flooded := sides(func(uint64) func(i int) served { return queue })
+	calm := sides(func(uint64) func(i int) served {
+		return func(int) served { return served{ttft: 100, tpot: 20, cached: 500} }
+	})
+	for name, c := range map[string]struct {
+		a, b []*Side
+		want [2]string // of one run a side, and of three
+	}{
+		"a tie":         {sound, equal, [2]string{`^B against A: (no change is sure|all numbers are the same)[^;]*$`, `^B against A: (no change is sure|all numbers are the same)[^;]*$`}},
+		"B fails":       {sound, tenth, [2]string{`^B is different: 10 % failed \(0 % in A\), output tokens/s −`, `^B is worse: 10 % failed \(0 % in A\), output tokens/s −`}},
+		"A fails":       {tenth, sound, [2]string{`^B is different: 0 % failed \(10 % in A\), output tokens/s \+`, `^B is better: 0 % failed \(10 % in A\), output tokens/s \+`}},
+		"both fail":     {tenth, other, [2]string{`^10 % failed in B, and 10 % in A\. B against A: no change is sure$`, `^10 % failed in B, and 10 % in A\. B against A: no change is sure$`}},
+		"B fails, slow": {sound, slow, [2]string{`^B is different: 10 % failed \(0 % in A\), TTFT \+(9|10)\d %`, `^B is worse: 10 % failed \(0 % in A\), TTFT \+(9|10)\d %`}},
+		"both, B slow":  {tenth, slow, [2]string{`^10 % failed in B, and 10 % in A\. B is different: TTFT \+(9|10)\d %`, `^10 % failed in B, and 10 % in A\. B is worse: TTFT \+(9|10)\d %`}},
+		"a queue":       {calm, flooded, [2]string{`TTFT 50\.9 ×, E2E \+453 %`, `^B is worse: TTFT 50\.9 ×, E2E \+453 %, output tokens/s −`}},
+		"no queue":      {flooded, calm, [2]string{`TTFT −98(\.0)? %, E2E −8[12](\.\d)? %`, `^B is better: TTFT −98(\.0)? %, E2E −8[12](\.\d)? %, output tokens/s \+`}},
+	} {
+		for i, want := range c.want {
+			got := compared(t, c.a[i], c.b[i]).title("B")
+			if !regexp.MustCompile(want).MatchString(got) {
+				t.Errorf("%s, %d runs a side: %q, want %s", name, 1+2*i, got, want)
+			}
+		}
 	}
 }
 

@@ -98,13 +98,16 @@ func factor(change float64) string {
 }
 
 // largestEnd is the factor beyond which an interval says nothing. Requests that depend on each other may leave an end
-// of 10^170.
+// of 10^170 or 10^-12.
 const largestEnd = 1e6
 
 // endFactor prints an end of an interval as what A is multiplied by.
 func endFactor(change float64) string {
-	if 1+change > largestEnd {
+	switch {
+	case 1+change > largestEnd:
 		return ">1M"
+	case 1+change < 1/largestEnd:
+		return "0"
 	}
 	return factor(change)
 }
