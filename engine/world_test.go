@@ -143,10 +143,7 @@ func preparedFirst(p sched.Plan, err error) (sched.Plan, error) {
 }
 
 func makeWorks(t testing.TB) *works {
-	backend, err := api.New("completions", api.Options{Stream: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	backend := must.Have(api.New("completions", api.Options{Stream: true}))(t)
 	w := &works{backend: backend}
 	for n := 1; n < len(w.of); n++ {
 		for _, plan := range plans {
@@ -759,9 +756,7 @@ func TestEverySchedule(t *testing.T) {
 			one := x
 			one.process, one.least, one.rng = true, true, rand.New(rand.NewPCG(1, 29))
 			m := &model.World{Bug: -1, Choose: every.Choose, Stays: func() bool { return false }, Jumps: func() bool { return false }}
-			if err := schedule(m, &one, func() { one.live(w) }, nil); err != nil {
-				t.Fatalf("%s: schedule %d: %v", name, n, err)
-			}
+			must.Do(t, schedule(m, &one, func() { one.live(w) }, nil), "%s: schedule %d", name, n)
 			n++
 		}
 		t.Logf("%s: %d schedules", name, n)

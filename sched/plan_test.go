@@ -71,9 +71,7 @@ func TestConstantSpacingDoesNotAccumulateError(t *testing.T) {
 	for _, i := range []int{0, 1, 2, 3, 999_999} {
 		want := new(big.Rat).SetFrac64(int64(i)*1e9, 3)
 		exact, _ := want.Float64()
-		if math.Abs(float64(p.ReleaseNS[i])-exact) > 0.51 {
-			t.Errorf("request %d at %d ns, want %v", i, p.ReleaseNS[i], exact)
-		}
+		expect.Near(t, float64(p.ReleaseNS[i]), exact, 0.51, "request %d at %d ns", i, p.ReleaseNS[i])
 	}
 }
 

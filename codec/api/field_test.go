@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 func TestField(t *testing.T) {
@@ -47,9 +48,7 @@ func FuzzField(f *testing.F) {
 				}
 			}
 		}
-		if (want == nil) != (got == nil) {
-			t.Fatalf("%q gives %q, want %v", in, got, want)
-		}
+		must.Equal(t, want == nil, got == nil, "%q gives %q, want %v", in, got, want)
 		if want != nil && string(unescaped(got)) != *want && json.Valid(in) && !hasOddText(in) {
 			t.Fatalf("%q gives %q, want %q", in, got, *want)
 		}

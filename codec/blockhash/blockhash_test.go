@@ -173,13 +173,9 @@ func TestIndependence(t *testing.T) {
 		}
 	}
 	const pairs = 63 * 63
-	if math.Abs(chi2-pairs) > 6*math.Sqrt(2*pairs) {
-		t.Errorf("chi squared is %.0f of %d pairs", chi2, pairs)
-	}
+	expect.Near(t, chi2, pairs, 6*math.Sqrt(2*pairs), "chi squared pairs")
 	mean := float64(distance) / blocks
-	if math.Abs(mean-31.5) > 6*math.Sqrt(63.0/4/blocks) {
-		t.Errorf("the mean distance is %.2f bits", mean)
-	}
+	expect.Near(t, mean, 31.5, 6*math.Sqrt(63.0/4/blocks), "the mean distance in bits")
 }
 
 func TestKeyFile(t *testing.T) {

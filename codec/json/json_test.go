@@ -96,9 +96,7 @@ func FuzzSkip(f *testing.F) {
 		s.Skip()
 		s.End("more")
 		err := s.Err()
-		if (err == nil) != json.Valid(in) {
-			t.Fatalf("%q: %v, encoding/json accepts it: %v", in, err, json.Valid(in))
-		}
+		must.Equal(t, err == nil, json.Valid(in), "%q: %v, encoding/json accepts it", in, err)
 		var syntax *SyntaxError
 		if err != nil && (!errors.As(err, &syntax) || syntax.At > len(in) || string(in[syntax.At:]) != string(syntax.Rest)) {
 			t.Fatalf("%q: %#v", in, err)

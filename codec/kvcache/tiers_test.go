@@ -283,9 +283,7 @@ func TestUnlimitedTier(t *testing.T) {
 		for _, tokens := range hitsOf(r, p, 5, 50, math.MaxInt64) {
 			sum += tokens
 		}
-		if sum != want {
-			t.Errorf("%s: %d tokens hit, an unlimited cache %d", p, sum, want)
-		}
+		expect.Equal(t, sum, want, "tokens that hit an unlimited cache: %s", p)
 	}
 }
 

@@ -52,9 +52,7 @@ func TestVocabulariesAreOpenAIs(t *testing.T) {
 		tok.unpack(c.packed, c.size)
 		for id := range int32(c.size) {
 			fmt.Fprintf(&file, "%s %d\n", base64.StdEncoding.EncodeToString(tok.piece(id)), id)
-			if found := tok.idOf(tok.piece(id)); found != id {
-				t.Fatalf("%s: %q has id %d, not %d", c.name, tok.piece(id), found, id)
-			}
+			must.Equal(t, tok.idOf(tok.piece(id)), id, "%s: %q has id", c.name, tok.piece(id))
 		}
 		sum := sha256.Sum256(file.Bytes())
 		expect.Equal(t, hex.EncodeToString(sum[:]), c.sum, "%s: the checksum", c.name)

@@ -62,9 +62,7 @@ func sameWords(t *testing.T, got, want *Trace) {
 		if got.ArrivalNS[i] != at || got.OutputTokens[i] != output || f.Has(rows.InputField) && got.InputTokens[i] != want.InputTokens[i] {
 			t.Fatalf("%s: request %d at %d ns with %d → %d tokens, want %d ns, %d → %d", f.Name, i, got.ArrivalNS[i], got.InputTokens[i], got.OutputTokens[i], at, want.InputTokens[i], output)
 		}
-		if g, w := asked(t, got, i), asked(t, want, i); g != w {
-			t.Fatalf("%s: request %d asks %q, want %q", f.Name, i, g, w)
-		}
+		must.Equal(t, asked(t, got, i), asked(t, want, i), "%s: what request %d asks", f.Name, i)
 		name, named := want.Conversation(i)
 		if back, _ := got.Conversation(i); named && f.Conversations() && back != name {
 			t.Fatalf("%s: request %d is of session %q, want %q", f.Name, i, back, name)
@@ -201,9 +199,7 @@ func TestPlainConversations(t *testing.T) {
 	tr := read(t, file, Options{}).With(numbered)
 	back := roundTrip(t, tr, "sharegpt")
 	want(t, "messages", asJSON(back), asJSON(tr))
-	if string(back.Answer(0)) != `So \u0021` {
-		t.Errorf("the recorded answer became %q", back.Answer(0))
-	}
+	expect.Equal(t, string(back.Answer(0)), `So \u0021`, "the recorded answer")
 	want(t, "messages", asJSON(roundTrip(t, back, "multi_turn")), []string{`[{"role":"system","content":"S"},{"role":"assistant","content":"Hello."},{"role":"user","content":"Why?"}]`})
 }
 

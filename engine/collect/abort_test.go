@@ -21,10 +21,7 @@ import (
 // lossOf is what tells that a run of so many requests is lost, which its time ends if endNS is not 0.
 func lossOf(t *testing.T, text string, planned, endNS int64) *Loss {
 	t.Helper()
-	l, err := ParseLoss(text, planned, endNS)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Have(ParseLoss(text, planned, endNS))(t)
 	return l
 }
 
@@ -117,9 +114,7 @@ func TestLoss(t *testing.T) {
 		{9e9, 0, 0, 6e9, true},
 		{9e9, 0, record.None, record.None, false},
 	} {
-		if got := l.Exceeds(c.now, c.planned, c.sent, c.first); got != c.want {
-			t.Errorf("%+v: %v", c, got)
-		}
+		expect.Equal(t, l.Exceeds(c.now, c.planned, c.sent, c.first), c.want, "%+v", c)
 	}
 	failed := slow
 	failed.Outcome = record.Reset

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/route"
@@ -48,7 +49,7 @@ func TestBreakdown(t *testing.T) {
 			slowest[name] = max(slowest[name], ttft)
 		}
 	}
-	s := c.Summary(metrics.Summary{Requests: metrics.Requests{Planned: 2000}}, Probed{})
+	s := planned(c, 2000)
 	if len(s.Instances.Parts) != 3 || len(s.Endpoints.Parts) != 2 || s.Instances.Rest != 0 {
 		t.Fatalf("%+v, %+v", s.Instances, s.Endpoints)
 	}
@@ -67,13 +68,9 @@ func TestBreakdown(t *testing.T) {
 		}
 		squares += (float64(p.Requests) - mean) * (float64(p.Requests) - mean)
 	}
-	if want := math.Sqrt(squares/3) / mean; math.Abs(*s.Instances.CV-want) > 1e-12 {
-		t.Errorf("variation %v, want %v", *s.Instances.CV, want)
-	}
+	expect.Near(t, *s.Instances.CV, math.Sqrt(squares/3)/mean, 1e-12, "variation")
 	for _, p := range s.Endpoints.Parts {
-		if p.Requests != endpoints[p.Name] {
-			t.Errorf("%+v, want %d", p, endpoints[p.Name])
-		}
+		expect.Equal(t, p.Requests, endpoints[p.Name], "%+v", p)
 	}
 }
 
@@ -84,7 +81,7 @@ func TestNobodySaysWho(t *testing.T) {
 	unsent := answeredBy("", "10.0.0.2:8000", false, 0, 0)
 	unsent.SentNS, unsent.Outcome = record.None, record.NotSent
 	c.Add(unsent, 0)
-	if s := c.Summary(metrics.Summary{Requests: metrics.Requests{Planned: 2}}, Probed{}); s.Instances != nil || s.Endpoints != nil {
+	if s := planned(c, 2); s.Instances != nil || s.Endpoints != nil {
 		t.Errorf("%+v, %+v", s.Instances, s.Endpoints)
 	}
 }
@@ -106,10 +103,8 @@ func TestUnevenSpreadIsNamed(t *testing.T) {
 				total++
 			}
 		}
-		notes := strings.Join(collector.Summary(metrics.Summary{Requests: metrics.Requests{Planned: int64(total)}}, Probed{}).Notes, "\n")
-		if strings.Contains(notes, "spread unevenly") != c.named {
-			t.Errorf("%v: %q", c.counts, notes)
-		}
+		notes := strings.Join(planned(collector, total).Notes, "\n")
+		expect.Equal(t, strings.Contains(notes, "spread unevenly"), c.named, "%v: %q", c.counts, notes)
 		if c.counts[0] == 850 && !strings.Contains(notes, "requests are spread unevenly over 2 instances: pod-0 answered 85 % of them, pod-1 15 %; an even share is 50 % (coefficient of variation 0.70)") {
 			t.Error(notes)
 		}
@@ -128,10 +123,8 @@ func TestOurSpreadIsNone(t *testing.T) {
 			}
 			collector.Add(answeredBy(fmt.Sprint("pod-", target), endpoint, true, 1e6, 0), target)
 		}
-		notes := strings.Join(collector.Summary(metrics.Summary{Requests: metrics.Requests{Planned: 1000}}, Probed{}).Notes, "\n")
-		if strings.Contains(notes, "spread unevenly") != named {
-			t.Errorf("gateways %t: %q", gateways, notes)
-		}
+		notes := strings.Join(planned(collector, 1000).Notes, "\n")
+		expect.Equal(t, strings.Contains(notes, "spread unevenly"), named, "gateways %t: %q", gateways, notes)
 	}
 }
 
@@ -160,7 +153,7 @@ func TestTokensSpreadUnevenly(t *testing.T) {
 			}
 			collector.Add(r, 0)
 		}
-		s := collector.Summary(metrics.Summary{Requests: metrics.Requests{Planned: 900}}, Probed{})
+		s := planned(collector, 900)
 		mean := float64(c.long+200) / 3
 		want := math.Sqrt(((float64(c.long)-mean)*(float64(c.long)-mean)+2*(100-mean)*(100-mean))/3) / mean
 		if math.Abs(*s.Instances.TokensCV-want) > 1e-9 || *s.Instances.CV > 1e-9 || s.Instances.Parts[0].PromptTokens != 300*c.long {
@@ -192,9 +185,7 @@ func TestPlacementNotes(t *testing.T) {
 		}
 		notes := strings.Join(collector.Summary(metrics.Summary{Requests: metrics.Requests{Planned: int64(len(c.instances))}, Routing: oracle(c.actual)}, Probed{}).Notes, "\n")
 		const text = "the gateway's placement on 2 instances can reach 30 % prefix hits at best, a greedy prefix-aware router 48 % (45 % within 1.25 times the mean load), one cache for all 50 %"
-		if strings.Contains(notes, text) != c.named {
-			t.Errorf("%v, %v: %q", c.instances, c.actual, notes)
-		}
+		expect.Equal(t, strings.Contains(notes, text), c.named, "%v, %v: %q", c.instances, c.actual, notes)
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
@@ -95,9 +97,7 @@ func TestTimeline(t *testing.T) {
 			{"", "pod-1", func(x timed) bool { return x.r.Instance == "pod-1" }},
 			{"", "pod-2", func(x timed) bool { return x.r.Instance == "pod-2" }},
 		}
-		if len(got) != len(owners) {
-			t.Fatalf("seed %d: steps of %d, want of %d", seed, len(got), len(owners))
-		}
+		must.Equal(t, len(got), len(owners), "seed %d: steps", seed)
 		for i, o := range owners {
 			var own []*record.Record
 			for _, x := range list {
@@ -109,9 +109,7 @@ func TestTimeline(t *testing.T) {
 				from, to := int64(k)*width, int64(k+1)*width
 				want := recount(own, from, to)
 				want.Target, want.Instance = o.target, o.instance
-				if math.Abs(step.InFlight-want.InFlight) > 1e-9 {
-					t.Errorf("seed %d, %d, step %d: %v in flight, want %v", seed, i, k, step.InFlight, want.InFlight)
-				}
+				expect.Near(t, step.InFlight, want.InFlight, 1e-9, "seed %d, %d, step %d in flight", seed, i, k)
 				step.InFlight = want.InFlight
 				if !reflect.DeepEqual(step, want) {
 					t.Fatalf("seed %d, %d, step %d:\ngot  %+v\nwant %+v", seed, i, k, step, want)
@@ -189,9 +187,7 @@ func TestStepWidth(t *testing.T) {
 		{0, ms}, {119 * ms, ms}, {120 * ms, 2 * ms}, {2300 * ms, 20 * ms}, {58 * s, 500 * ms}, {60 * s, s}, {119 * s, s}, {120 * s, 2 * s}, {600 * s, 10 * s},
 		{3600 * s, 60 * s}, {86400 * s, 900 * s}, {432_000 * s, 7200 * s}, {2_000_000 * s, 18000 * s},
 	} {
-		if got := stepNS(c.endNS, mostSteps); got != c.want {
-			t.Errorf("%d ns: steps of %d, want %d", c.endNS, got, c.want)
-		}
+		expect.Equal(t, stepNS(c.endNS, mostSteps), c.want, "%d ns: steps", c.endNS)
 	}
 }
 

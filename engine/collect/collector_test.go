@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"reflect"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/stats"
@@ -87,47 +88,43 @@ func (m *measured) tokens(rng *rand.Rand, silent bool) {
 	}
 }
 
-// samples are the naive distributions of some requests.
-type samples struct{ drift, ttft, ttftPlanned, ttfo, ttfoPlanned, tpot, ntpot, itl, e2e, e2ePlanned, wireDrift, upload []int64 }
-
-func naive(all []measured, target int) (s samples) {
-	const none = math.MinInt64
+// naive has the latencies of some requests in ns, by their names in results; below 0: of all targets.
+func naive(all []measured, target int) map[string][]int64 {
+	out := map[string][]int64{}
 	for _, m := range all {
 		if target >= 0 && m.target != target {
 			continue
 		}
 		r := &m.r
-		if r.SentNS != none {
-			s.drift = append(s.drift, r.SentNS-r.PlannedNS)
+		add := func(key string, from, to int64) {
+			if from != math.MinInt64 && to != math.MinInt64 {
+				out[key] = append(out[key], to-from)
+			}
 		}
-		if r.DepartedNS != none {
-			s.wireDrift = append(s.wireDrift, r.DepartedNS-r.PlannedNS)
+		mean := func(key string, from int64, tokens int64) {
+			out[key] = append(out[key], int64(math.Round(float64(r.LastTokenNS-from)/float64(tokens))))
 		}
+		add("drift_us", r.PlannedNS, r.SentNS)
+		add("wire_drift_us", r.PlannedNS, r.DepartedNS)
 		if r.Outcome.String() != "ok" {
 			continue
 		}
-		if r.FirstTokenNS != none {
-			s.ttft = append(s.ttft, r.FirstTokenNS-r.SentNS)
-			s.ttftPlanned = append(s.ttftPlanned, r.FirstTokenNS-r.PlannedNS)
-			if r.CompletionTokens > 1 && r.Chunks > 1 {
-				s.tpot = append(s.tpot, int64(math.Round(float64(r.LastTokenNS-r.FirstTokenNS)/float64(r.CompletionTokens-1))))
-			}
-		}
-		if r.FirstOutputNS != none {
-			s.ttfo = append(s.ttfo, r.FirstOutputNS-r.SentNS)
-			s.ttfoPlanned = append(s.ttfoPlanned, r.FirstOutputNS-r.PlannedNS)
-		}
-		if r.AckedNS != none {
-			s.upload = append(s.upload, r.AckedNS-r.SentNS)
+		add("ttft_ms", r.SentNS, r.FirstTokenNS)
+		add("ttft_planned_ms", r.PlannedNS, r.FirstTokenNS)
+		add("ttfo_ms", r.SentNS, r.FirstOutputNS)
+		add("ttfo_planned_ms", r.PlannedNS, r.FirstOutputNS)
+		add("upload_ms", r.SentNS, r.AckedNS)
+		add("e2e_ms", r.SentNS, r.LastTokenNS)
+		add("e2e_planned_ms", r.PlannedNS, r.LastTokenNS)
+		if r.FirstTokenNS != math.MinInt64 && r.CompletionTokens > 1 && r.Chunks > 1 {
+			mean("tpot_ms", r.FirstTokenNS, r.CompletionTokens-1)
 		}
 		if r.CompletionTokens > 0 {
-			s.ntpot = append(s.ntpot, int64(math.Round(float64(r.LastTokenNS-r.SentNS)/float64(r.CompletionTokens))))
+			mean("ntpot_ms", r.SentNS, r.CompletionTokens)
 		}
-		s.itl = append(s.itl, m.gaps...)
-		s.e2e = append(s.e2e, r.LastTokenNS-r.SentNS)
-		s.e2ePlanned = append(s.e2ePlanned, r.LastTokenNS-r.PlannedNS)
+		out["itl_ms"] = append(out["itl_ms"], m.gaps...)
 	}
-	return s
+	return out
 }
 
 // collect adds the records from one goroutine while four others add the gaps
@@ -158,48 +155,42 @@ func urls(n int) (u []string) {
 	return u
 }
 
+// TestCollectorAgainstOracle: each latency of the run and of each target is in its own place and unit.
 func TestCollectorAgainstOracle(t *testing.T) {
 	for seed, targets := range []int{1, 2, 5} {
 		all := workload(uint64(seed), 3000, targets)
-		c := collect(all, urls(targets))
-		merged, each := c.merged()
-		checkTargetStats(t, "all", &merged, naive(all, -1))
-		for i := range each {
-			checkTargetStats(t, c.urls[i], &each[i], naive(all, i))
+		s := planned(collect(all, urls(targets)), len(all))
+		expect.Equal(t, checkLatencies(t, "all", s, naive(all, -1)), len(latencies), "latencies of the run")
+		for i := range s.Targets {
+			expect.Equal(t, checkLatencies(t, s.Targets[i].URL, s.Targets[i], naive(all, i)), 6, "latencies of a target")
 		}
 	}
 }
 
-// checkAgainst compares p, whose unit is unitNS, with the percentiles of all.
-func checkAgainst(t *testing.T, name string, p *stats.Percentiles, all []int64, unitNS float64) {
+// checkLatencies compares what part of a summary has with the percentiles of all values, and returns how many it has.
+func checkLatencies(t *testing.T, name string, part any, all map[string][]int64) (n int) {
 	t.Helper()
-	want := new(stats.Distribution)
-	if p != nil && p.FromHistogram {
-		want = stats.NewHistogram()
-	}
-	for _, ns := range all {
-		want.Add(ns)
-	}
-	if want := want.Percentiles(unitNS); !reflect.DeepEqual(p, want) {
-		t.Errorf("%s of %d samples: %+v, want %+v", name, len(all), p, want)
-	}
-}
-
-func checkTargetStats(t *testing.T, name string, s *targetStats, want samples) {
-	t.Helper()
-	for i, l := range latencies {
-		o, ok := map[string][]int64{
-			"drift": want.drift, "ttft": want.ttft, "ttft_planned": want.ttftPlanned, "ttfo": want.ttfo, "ttfo_planned": want.ttfoPlanned, "tpot": want.tpot, "ntpot": want.ntpot,
-			"itl": want.itl, "e2e": want.e2e, "e2e_planned": want.e2ePlanned, "wire_drift": want.wireDrift, "upload": want.upload,
-		}[l.Key]
-		if !ok || len(o) == 0 {
-			t.Fatalf("%s %s: the oracle has no samples", name, l.Key)
+	got := mustObject(t, []byte(dump(part)))
+	for key, values := range all {
+		if got[key] == nil {
+			continue
 		}
-		checkAgainst(t, name+" "+l.Key, s.Latencies[i].Percentiles(1), o, 1)
-		if p := s.Latencies[i].Percentiles(1); p.FromHistogram != (l.Key == "itl") {
-			t.Errorf("%s %s: from a histogram: %v", name, l.Key, p.FromHistogram)
+		n++
+		want, unitNS := new(stats.Distribution), 1e6
+		if key == "itl_ms" {
+			want = stats.NewHistogram()
 		}
+		if strings.HasSuffix(key, "_us") {
+			unitNS = 1e3
+		}
+		for _, ns := range values {
+			want.Add(ns)
+		}
+		var p *stats.Percentiles
+		must.Do(t, json.Unmarshal(got[key], &p))
+		equal(t, name+" "+key, p, want.Percentiles(unitNS))
 	}
+	return n
 }
 
 func TestAddOfOneTargetOnly(t *testing.T) {
@@ -209,7 +200,7 @@ func TestAddOfOneTargetOnly(t *testing.T) {
 	c.Add(&r, -1)
 	c.Add(&r, 5)
 	c.AddGaps(0, []int64{1})
-	s := c.Summary(metrics.Summary{Requests: metrics.Requests{Planned: 2}, Limits: metrics.DefaultLimits()}, Probed{})
+	s := planned(c, 2)
 	if s.Requests.ByOutcome["not_sent"] != 2 || s.Requests.Failed != 2 || len(s.Targets) != 0 || s.ITLMS != nil {
 		t.Errorf("got %+v", s.Requests)
 	}
@@ -239,7 +230,7 @@ func BenchmarkAdd(b *testing.B) {
 		c.Add(&all[i%1000].r, all[i%1000].target)
 		i++
 	}
-	if s := c.Summary(metrics.Summary{}, Probed{}); s.Requests.OK+s.Requests.Failed != int64(i) {
+	if s := planned(c, 0); s.Requests.OK+s.Requests.Failed != int64(i) {
 		b.Fatal("wrong count")
 	}
 }
@@ -257,7 +248,7 @@ func BenchmarkAddGaps(b *testing.B) {
 			c.AddGaps(0, gaps)
 		}
 	})
-	if s := c.Summary(metrics.Summary{}, Probed{}); s.ITLMS.Max != 25.5 {
+	if s := planned(c, 0); s.ITLMS.Max != 25.5 {
 		b.Fatal("wrong maximum")
 	}
 }
@@ -294,11 +285,16 @@ func TestCoverage(t *testing.T) {
 func TestGapsOfOneInstant(t *testing.T) {
 	c := NewCollector(urls(1))
 	c.AddGaps(0, []int64{0, 0, 0})
-	if q := c.Summary(metrics.Summary{}, Probed{}).ITLMS; q != nil {
+	if q := planned(c, 0).ITLMS; q != nil {
 		t.Errorf("ITL %+v, want none", q)
 	}
 	c.AddGaps(0, []int64{0, 6e6})
-	if q := c.Summary(metrics.Summary{}, Probed{}).ITLMS; q == nil || q.Count != 2 || q.P50 != 0 {
+	if q := planned(c, 0).ITLMS; q == nil || q.Count != 2 || q.P50 != 0 {
 		t.Errorf("ITL %+v, want 2 gaps", q)
 	}
+}
+
+// planned is the summary of a run in which so many requests were planned.
+func planned(c *Collector, n int) *metrics.Summary {
+	return c.Summary(metrics.Summary{Requests: metrics.Requests{Planned: int64(n)}, Limits: metrics.DefaultLimits()}, Probed{})
 }

@@ -1,10 +1,10 @@
 package collect
 
 import (
-	"math"
 	"math/rand/v2"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
@@ -48,9 +48,7 @@ func TestInteractivity(t *testing.T) {
 			continue
 		}
 		for _, c := range [][2]float64{{got.P75, least(0.75)}, {got.P90, least(0.9)}, {got.Users, 7}, {*got.PerUser, s.Throughput.OutputTokensPerS / 7}} {
-			if math.Abs(c[0]-c[1]) > 1e-5*c[1] {
-				t.Errorf("seed %d: %g, want %g, in %+v", seed, c[0], c[1], got)
-			}
+			expect.Near(t, c[0], c[1], 1e-5*c[1], "seed %d: %+v", seed, got)
 		}
 		for _, in := range []struct {
 			of95  *[2]float64

@@ -49,15 +49,13 @@ func TestFailures(t *testing.T) {
 			}
 		}
 	}
-	s := c.Summary(metrics.Summary{Requests: metrics.Requests{Planned: int64(n)}}, Probed{})
+	s := planned(c, n)
 	got, sum := map[string]int64{}, int64(0)
 	for _, f := range s.Requests.Failures {
 		key := fmt.Sprintf("%s %s %d", f.Outcome, f.Phase, f.Status)
 		got[key] += f.Count
 		sum += f.Count
-		if (f.Example == "") != (examples[key] == "") {
-			t.Errorf("%s: example %q", key, f.Example)
-		}
+		expect.Equal(t, f.Example == "", examples[key] == "", "%s: example %q", key, f.Example)
 	}
 	if !maps.Equal(got, want) || sum != s.Requests.Failed {
 		t.Errorf("got %v\nwant %v", got, want)

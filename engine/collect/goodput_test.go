@@ -175,7 +175,7 @@ func TestGoodputBound(t *testing.T) {
 		r := answered() // sent at 10, last token at 30 ns
 		r.LastTokenNS += int64(late)
 		c.Add(r, 0)
-		if got := c.Summary(metrics.Summary{Requests: metrics.Requests{Planned: 1}}, Probed{}).Goodput; got.Requests != want || got.Missed["e2e"] != 1-want {
+		if got := planned(c, 1).Goodput; got.Requests != want || got.Missed["e2e"] != 1-want {
 			t.Errorf("%d ns late: %s", late, dump(got))
 		}
 	}

@@ -291,7 +291,7 @@ func TestRecordedHits(t *testing.T) {
 			}
 			c.Add(&r, i%2)
 		}
-		got := c.Summary(metrics.Summary{}, Probed{}).PrefixCache.Recorded
+		got := planned(c, 0).PrefixCache.Recorded
 		share := func(what string, n int64) *float64 {
 			if what == unknown {
 				return nil

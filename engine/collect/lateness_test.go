@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/stats"
@@ -108,9 +109,7 @@ func TestSendingAgainstOracle(t *testing.T) {
 			unsafeBySorting("ttft", n, msNS, of(func(r *record.Record) int64 { return r.FirstTokenNS - r.SentNS }), of(func(r *record.Record) int64 { return r.FirstTokenNS - r.PlannedNS })),
 			unsafeBySorting("e2e", n, msNS, of(func(r *record.Record) int64 { return r.LastTokenNS - r.SentNS }), of(func(r *record.Record) int64 { return r.LastTokenNS - r.PlannedNS })))
 		s := summed(all, 0)
-		if got := listed(s.Lateness.Sending); !slices.Equal(got, want) {
-			t.Errorf("%d requests, %.3f late by up to %d ns:\ngot  %q\nwant %q", n, share, most, got, want)
-		}
+		expect.List(t, listed(s.Lateness.Sending), want, "%d requests, %.3f late by up to %d ns", n, share, most)
 		found += len(want)
 		displaced, limit := int64(0), s.Lateness.DisplacedMS
 		for i := range all {

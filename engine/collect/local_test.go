@@ -1,9 +1,9 @@
 package collect
 
 import (
-	"slices"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
@@ -29,8 +29,6 @@ func TestLocalServers(t *testing.T) {
 	} {
 		s := &metrics.Summary{Run: metrics.Run{DurationS: 10}}
 		s.Run.Demo, s.Client.LocalServers = tt.demo, tt.of
-		if got := texts(localNotes(s)); !slices.Equal(got, tt.want) {
-			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
-		}
+		expect.List(t, texts(localNotes(s)), tt.want, tt.name)
 	}
 }

@@ -31,7 +31,7 @@ func TestModelsOfTargetsThatJoin(t *testing.T) {
 				{Target: "http://c", Named: "new", Requests: 3},
 			}
 		}
-		got := c.Summary(metrics.Summary{}, Probed{}).AnswerModels
+		got := planned(c, 0).AnswerModels
 		expect.Equal(t, slices.Equal(got, want), true, "%+v", got)
 	}
 }
@@ -56,7 +56,7 @@ func TestManyAdapters(t *testing.T) {
 		r.Model, r.AnswerModel = "lora-0", fmt.Sprint("build-", i)
 		c.Add(r, 0)
 	}
-	got := c.Summary(metrics.Summary{}, Probed{}).AnswerModels
+	got := planned(c, 0).AnswerModels
 	want := []metrics.AnswerModel{
 		{Target: "http://a", Asked: "lora-0", Named: furtherNames, Requests: 10},
 		{Target: "http://a", Asked: "lora-0", Named: "build-0", Requests: 2},

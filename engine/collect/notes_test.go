@@ -121,7 +121,7 @@ func TestVerdictOfRecords(t *testing.T) {
 	r := answered()
 	r.PromptTokens, r.CompletionTokens, r.Chunks, r.CachedTokens, r.SentNS = 499, 99, 99, 480, 6_000_000
 	c.Add(r, 0)
-	got := c.Summary(metrics.Summary{Requests: metrics.Requests{Planned: 2}, Limits: metrics.DefaultLimits()}, Probed{}).Verdict
+	got := planned(c, 2).Verdict
 	want := []string{
 		"2 requests planned but 1 recorded: please report this as a bug",
 		"the server counted other prompt tokens than were sent in 1 of 1 request: its chat template is not constant, or its tokenizer splits our words: see the notes and --tokenizer",
@@ -178,7 +178,7 @@ func TestGateway(t *testing.T) {
 			r.HeadersNS, r.FirstTokenNS, r.LastTokenNS = c.head*ms, c.ttft*ms, c.ttft*ms+5
 			collector.Add(&r, i%2)
 		}
-		s := collector.Summary(metrics.Summary{Requests: metrics.Requests{Planned: 4}, Limits: metrics.DefaultLimits()}, Probed{})
+		s := planned(collector, 4)
 		switch g := s.Gateway; {
 		case c.upstream == none:
 			if g != nil {
@@ -202,7 +202,7 @@ func TestLengthsOfSeveralChoices(t *testing.T) {
 		r.Outcome, r.OutputTokens, r.CompletionTokens, r.TokensFrom, r.Choices, r.AskedChoices = record.OK, 10, c.tokens, record.TokensFromUsage, c.choices, c.asked
 		collector.Add(&r, 0)
 	}
-	s := collector.Summary(metrics.Summary{Requests: metrics.Requests{Planned: 6}, Limits: metrics.DefaultLimits()}, Probed{})
+	s := planned(collector, 6)
 	if k := s.Tokens; k.CutShort != 1 || k.OverLong != 1 || k.SeveralChoices != 2 {
 		t.Errorf("%+v", k)
 	}
@@ -246,7 +246,7 @@ func TestAnswersThatMislead(t *testing.T) {
 			change(i, r)
 			c.Add(r, i%2)
 		}
-		return c.Summary(metrics.Summary{Requests: metrics.Requests{Planned: 100}, Limits: metrics.DefaultLimits()}, Probed{}).Verdict
+		return planned(c, 100).Verdict
 	}
 	for name, tt := range map[string]struct {
 		change func(i int, r *record.Record)
@@ -305,7 +305,7 @@ func TestHardlyMade(t *testing.T) {
 				r.DoneNS = r.LastTokenNS
 				c.Add(r, 0)
 			}
-			notes := strings.Join(c.Summary(metrics.Summary{}, Probed{}).Notes, "; ")
+			notes := strings.Join(planned(c, 0).Notes, "; ")
 			expect.Equal(t, strings.Contains(notes, "a token every 10.0 µs"), told && gapNS == 10_000, "%d of %d ns: %s", n, gapNS, notes)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
@@ -55,10 +56,8 @@ func TestOutage(t *testing.T) {
 	for _, i := range rand.New(rand.NewPCG(1, 1)).Perm(len(list)) { // records come in order of completion
 		c.Add(list[i], targets[i])
 	}
-	sum := c.Summary(metrics.Summary{Requests: metrics.Requests{Planned: 900}}, Probed{})
-	if len(sum.Outages) != 1 {
-		t.Fatalf("%+v", sum.Outages)
-	}
+	sum := planned(c, 900)
+	must.Equal(t, len(sum.Outages), 1, "%+v", sum.Outages)
 	o := sum.Outages[0]
 	first := list[slices.IndexFunc(list, func(r *record.Record) bool { return r.Outcome == record.Truncated })]
 	if o.Target != "http://b" || o.Address != "" || math.Abs(o.FromS-float64(first.LastTokenNS)/1e9) > 1e-9 || *o.ToS != 6.01 || o.Requests != o.Failed || o.Failed != 103 || o.Outcome != "connect_error" || o.Error != "connection refused" {
@@ -125,10 +124,8 @@ func TestFate(t *testing.T) {
 			}
 			m.Add(r, 0)
 		}
-		sum := m.Summary(metrics.Summary{Requests: metrics.Requests{Planned: 400}}, Probed{})
-		if len(sum.Outages) != 1 {
-			t.Fatalf("%s: %+v", c.name, sum.Outages)
-		}
+		sum := planned(m, 400)
+		must.Equal(t, len(sum.Outages), 1, "%s: %+v", c.name, sum.Outages)
 		words := sum.Outages[0].Words()
 		if got := words[strings.LastIndex(words, ")")+1:]; (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q; %+v", c.name, got, c.want, sum.Outages[0])
@@ -148,7 +145,7 @@ func TestOutageOfOneAddress(t *testing.T) {
 		}
 		c.Add(r, 0)
 	}
-	sum := c.Summary(metrics.Summary{Requests: metrics.Requests{Planned: 100}}, Probed{})
+	sum := planned(c, 100)
 	want := `http://name at 10.0.0.2:8000 failed from the start on (50 of 50 requests, most by connect_error, "connection refused"); the others' TTFT p99 was 1.00 ms meanwhile`
 	if !slices.Contains(sum.Notes, want) {
 		t.Errorf("%q; want %q", sum.Notes, want)
@@ -178,7 +175,7 @@ func TestNoOutage(t *testing.T) {
 			for i := range 2000 {
 				c.Add(sentAt(int64(i)*ms, outcome(i, rng), ms), i%2)
 			}
-			if sum := c.Summary(metrics.Summary{Requests: metrics.Requests{Planned: 2000}}, Probed{}); len(sum.Outages) > 0 {
+			if sum := planned(c, 2000); len(sum.Outages) > 0 {
 				t.Errorf("%s: %+v", name, sum.Outages)
 			}
 		}
@@ -195,7 +192,7 @@ func TestManyOutages(t *testing.T) {
 	for i := range 12 * 20 {
 		c.Add(sentAt(int64(i)*ms, record.ConnectError, 0), i%12)
 	}
-	sum := c.Summary(metrics.Summary{Requests: metrics.Requests{Planned: 240}}, Probed{})
+	sum := planned(c, 240)
 	if notes := strings.Join(sum.Notes, "\n"); len(sum.Outages) != 12 || strings.Count(notes, "failed from the start on") != mostOutages || !strings.Contains(notes, "8 more failed for a time") {
 		t.Errorf("%d outages, notes:\n%s", len(sum.Outages), notes)
 	}

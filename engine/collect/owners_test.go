@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/fastreplay/fastreplay/bench/expect"
-	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
 // TestModelsThatAreAlike: where nothing is loaded and TTFT does not depend on the model, no note tells models apart,
@@ -27,7 +26,7 @@ func TestModelsThatAreAlike(t *testing.T) {
 			r.LastTokenNS, r.DoneNS = r.FirstTokenNS+1e9, r.FirstTokenNS+1e9
 			c.Add(r, 0)
 		}
-		s := c.Summary(metrics.Summary{}, Probed{})
+		s := planned(c, 0)
 		expect.Equal(t, len(s.Owners.Models.Parts), 21, "models")
 		expect.Lacks(t, strings.Join(s.Notes, "\n"), "model", "seed %d", seed)
 	}

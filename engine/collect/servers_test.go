@@ -103,33 +103,39 @@ func TestServerNotes(t *testing.T) {
 // TestCountedHits: counters stand for what responses do not report only where they are of the whole run and of nobody
 // else.
 func TestCountedHits(t *testing.T) {
+	// counted is a server, all that were read, and a request that it answered.
+	type counted struct {
+		scrape.Server
+		all *metrics.Servers
+		r   *record.Record
+	}
 	for name, c := range map[string]struct {
-		change func(s *scrape.Server, all *metrics.Servers, r *record.Record)
+		change func(c *counted)
 		want   int64 // record.None = unknown
 	}{
-		"agreeing": {func(*scrape.Server, *metrics.Servers, *record.Record) {}, 600},
-		"nearly": {func(s *scrape.Server, _ *metrics.Servers, _ *record.Record) {
-			s.PrefixQueries, s.PrefixHitRatio = new(1005.0), new(0.6)
+		"agreeing": {func(c *counted) {}, 600},
+		"nearly": {func(c *counted) {
+			c.PrefixQueries, c.PrefixHitRatio = new(1005.0), new(0.6)
 		}, 600},
-		"without their prompt": {func(s *scrape.Server, _ *metrics.Servers, _ *record.Record) { s.PromptTokens = nil }, 600},
-		"responses report":     {func(_ *scrape.Server, _ *metrics.Servers, r *record.Record) { r.CachedTokens = 0 }, record.None},
-		"not all were read":    {func(_ *scrape.Server, all *metrics.Servers, _ *record.Record) { all.Whole = false }, record.None},
-		"not to the end":       {func(s *scrape.Server, _ *metrics.Servers, _ *record.Record) { s.Incomplete = true }, record.None},
-		"started anew":         {func(s *scrape.Server, _ *metrics.Servers, _ *record.Record) { s.Restarts = 1 }, record.None},
-		"others' answers":      {func(s *scrape.Server, _ *metrics.Servers, _ *record.Record) { s.GenerationTokens = new(120.0) }, record.None},
-		"others' prompts":      {func(s *scrape.Server, _ *metrics.Servers, _ *record.Record) { s.PromptTokens = new(1200.0) }, record.None},
-		"blocks, not tokens":   {func(s *scrape.Server, _ *metrics.Servers, _ *record.Record) { s.PrefixQueries = new(62.0) }, record.None},
-		"no answers counted":   {func(s *scrape.Server, _ *metrics.Servers, _ *record.Record) { s.GenerationTokens = nil }, record.None},
-		"no hits counted":      {func(s *scrape.Server, _ *metrics.Servers, _ *record.Record) { s.PrefixHitRatio = nil }, record.None},
-		"another target":       {func(s *scrape.Server, _ *metrics.Servers, _ *record.Record) { s.Target = "http://b" }, record.None},
+		"without their prompt": {func(c *counted) { c.PromptTokens = nil }, 600},
+		"responses report":     {func(c *counted) { c.r.CachedTokens = 0 }, record.None},
+		"not all were read":    {func(c *counted) { c.all.Whole = false }, record.None},
+		"not to the end":       {func(c *counted) { c.Incomplete = true }, record.None},
+		"started anew":         {func(c *counted) { c.Restarts = 1 }, record.None},
+		"others' answers":      {func(c *counted) { c.GenerationTokens = new(120.0) }, record.None},
+		"others' prompts":      {func(c *counted) { c.PromptTokens = new(1200.0) }, record.None},
+		"blocks, not tokens":   {func(c *counted) { c.PrefixQueries = new(62.0) }, record.None},
+		"no answers counted":   {func(c *counted) { c.GenerationTokens = nil }, record.None},
+		"no hits counted":      {func(c *counted) { c.PrefixHitRatio = nil }, record.None},
+		"another target":       {func(c *counted) { c.Target = "http://b" }, record.None},
 	} {
 		var r record.Record
 		r.Clear()
 		r.Outcome, r.PromptTokens, r.CompletionTokens, r.TokensFrom, r.LeastCachedTokens, r.MostCachedTokens = record.OK, 1000, 100, record.TokensFromUsage, 512, 512
-		s := scrape.Server{Target: "http://a", PrefixHitRatio: new(0.6), Counts: scrape.Counts{PrefixQueries: new(1000.0), PromptTokens: new(1000.0), GenerationTokens: new(100.0)}}
-		all := &metrics.Servers{Whole: true}
-		c.change(&s, all, &r)
-		all.Targets = []scrape.Server{s}
+		of := counted{all: &metrics.Servers{Whole: true}, r: &r, Server: scrape.Server{Target: "http://a", PrefixHitRatio: new(0.6), Counts: scrape.Counts{PrefixQueries: new(1000.0), PromptTokens: new(1000.0), GenerationTokens: new(100.0)}}}
+		c.change(&of)
+		all := of.all
+		all.Targets = []scrape.Server{of.Server}
 		m := NewCollector([]string{"http://a"})
 		m.Add(&r, 0)
 		if got := m.CountedHits(all); got[0] != c.want {

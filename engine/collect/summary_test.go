@@ -2,7 +2,6 @@ package collect
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -68,9 +67,7 @@ func TestSummaryRoundTrip(t *testing.T) {
 	var again metrics.Summary
 	must.Do(t, json.Unmarshal([]byte(dump(s)), &again))
 	equal(t, "round trip", &again, s)
-	if !strings.Contains(dump(s), `"started_at": "2001-09-09T01:46:40.123456789Z"`) {
-		t.Error("started_at is not RFC 3339 in UTC")
-	}
+	expect.Contains(t, dump(s), `"started_at": "2001-09-09T01:46:40.123456789Z"`, "started_at is not RFC 3339 in UTC")
 }
 
 // TestSummaryOfDisaster: when everything failed there still is a summary,
@@ -93,9 +90,7 @@ func TestSummaryOfDisaster(t *testing.T) {
 	}
 	top := mustObject(t, []byte(dump(s)))
 	for _, key := range []string{"ttft_ms", "ttft_planned_ms", "tpot_ms", "itl_ms", "e2e_ms", "e2e_planned_ms"} {
-		if string(top[key]) != "null" {
-			t.Errorf("%s = %s, want null", key, top[key])
-		}
+		expect.Equal(t, string(top[key]), "null", key)
 	}
 	want := stats.Percentiles{P50: 0.005, P75: 0.005, P90: 0.005, P95: 0.005, P99: 0.005, P999: 0.005, Max: 0.005, Mean: 0.005, Count: 10}
 	equal(t, "drift", s.DriftUS, &want)
@@ -112,9 +107,7 @@ func TestSummaryOfNothing(t *testing.T) {
 	s := NewCollector(nil).Summary(metrics.Summary{}, Probed{})
 	text := dump(s)
 	for _, want := range []string{`"valid": true`, `"reasons": []`, `"targets": []`, `"notes": []`, `"drift_us": null`, `"per_chunk": null`} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %s in %s", want, text)
-		}
+		expect.Contains(t, text, want)
 	}
 }
 
@@ -130,7 +123,7 @@ func TestReportedCacheIsPerTarget(t *testing.T) {
 	silent := answered()
 	silent.CachedTokens = record.None
 	c.Add(silent, 1)
-	s := c.Summary(metrics.Summary{Requests: metrics.Requests{Planned: 4}, Limits: metrics.DefaultLimits()}, Probed{})
+	s := planned(c, 4)
 	if got := *s.PrefixCache.ReportedHitRatio; got != 160.0/1500 {
 		t.Errorf("reported hit ratio %v, want 160/1500: the silent target must not dilute it", got)
 	}
@@ -150,7 +143,7 @@ func TestHitsOfAnswersWithoutUsage(t *testing.T) {
 		r.Row, r.Instance = int64(i), "a"
 		c.Add(r, 0)
 	}
-	s := c.Summary(metrics.Summary{Requests: metrics.Requests{Planned: 3}, Limits: metrics.DefaultLimits()}, Probed{})
+	s := planned(c, 3)
 	for name, got := range map[string]*float64{"run": s.PrefixCache.ReportedHitRatio, "target": s.Targets[0].ReportedHitRatio, "instance": s.Instances.Parts[0].ReportedHitRatio} {
 		if *got != 160.0/1000 {
 			t.Errorf("%s: reported hit ratio %v, want 160/1000: the answer without usage must not dilute it", name, *got)
@@ -189,36 +182,7 @@ func TestStampsInSummary(t *testing.T) {
 				got = note
 			}
 		}
-		if got != tt.note {
-			t.Errorf("%+v: note %q, want %q", tt.stamps, got, tt.note)
-		}
-	}
-}
-
-// TestSummaryHoldsEveryDistribution: each in its own place and unit, for the
-// run and for each target.
-func TestSummaryHoldsEveryDistribution(t *testing.T) {
-	all := workload(21, 3000, 3)
-	c := collect(all, urls(3))
-	s := c.Summary(metrics.Summary{Requests: metrics.Requests{Planned: 3000}, Limits: metrics.DefaultLimits()}, Probed{})
-	n := naive(all, -1)
-	checkAgainst(t, "drift_us", s.DriftUS, n.drift, 1e3)
-	checkAgainst(t, "ttft_ms", s.TTFTMS, n.ttft, 1e6)
-	checkAgainst(t, "ttft_planned_ms", s.TTFTPlannedMS, n.ttftPlanned, 1e6)
-	checkAgainst(t, "ttfo_ms", s.TTFOMS, n.ttfo, 1e6)
-	checkAgainst(t, "ttfo_planned_ms", s.TTFOPlannedMS, n.ttfoPlanned, 1e6)
-	checkAgainst(t, "tpot_ms", s.TPOTMS, n.tpot, 1e6)
-	checkAgainst(t, "itl_ms", s.ITLMS, n.itl, 1e6)
-	checkAgainst(t, "e2e_ms", s.E2EMS, n.e2e, 1e6)
-	checkAgainst(t, "e2e_planned_ms", s.E2EPlannedMS, n.e2ePlanned, 1e6)
-	for i, target := range s.Targets {
-		n, name := naive(all, i), fmt.Sprint("target ", i)
-		checkAgainst(t, name+" drift_us", target.DriftUS, n.drift, 1e3)
-		checkAgainst(t, name+" ttft_ms", target.TTFTMS, n.ttft, 1e6)
-		checkAgainst(t, name+" ttfo_ms", target.TTFOMS, n.ttfo, 1e6)
-		checkAgainst(t, name+" tpot_ms", target.TPOTMS, n.tpot, 1e6)
-		checkAgainst(t, name+" itl_ms", target.ITLMS, n.itl, 1e6)
-		checkAgainst(t, name+" e2e_ms", target.E2EMS, n.e2e, 1e6)
+		expect.Equal(t, got, tt.note, "%+v: note", tt.stamps)
 	}
 }
 
@@ -398,7 +362,7 @@ func TestExpectedRange(t *testing.T) {
 		r.ExpectedCachedTokens, r.LeastCachedTokens, r.MostCachedTokens = record.None, bounds[0], bounds[1]
 		c.Add(r, 0)
 	}
-	got := c.Summary(metrics.Summary{}, Probed{}).PrefixCache
+	got := planned(c, 0).PrefixCache
 	if got.ExpectedHitRatio != nil || got.ExpectedTokens != nil || got.Shortfall != nil {
 		t.Errorf("something exact is claimed: %s", dump(got))
 	}
@@ -407,7 +371,7 @@ func TestExpectedRange(t *testing.T) {
 	}
 	r := answered()
 	c.Add(r, 0)
-	if got := c.Summary(metrics.Summary{}, Probed{}).PrefixCache; got.ExpectedRange != nil || *got.ExpectedTokens != 400 {
+	if got := planned(c, 0).PrefixCache; got.ExpectedRange != nil || *got.ExpectedTokens != 400 {
 		t.Errorf("with something exact: %s", dump(got))
 	}
 }

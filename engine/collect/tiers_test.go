@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
@@ -38,9 +39,7 @@ func TestTiers(t *testing.T) {
 	}, Probed{})
 	s := all.PrefixCache.Tiers
 	expect.Equal(t, s.HostBytesPerS == nil && s.ExternalBytesPerS == nil, true, "nobody told how large a token is")
-	if err := all.SetKVBytes(1000); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, all.SetKVBytes(1000))
 	expect.Equal(t, [2]float64{*s.HostBytesPerS, *s.ExternalBytesPerS}, [2]float64{14_000, 12_000})
 	expect.Equal(t, s.Requests, 5)
 	expect.Equal(t, [3]int64{*s.DeviceTokens, *s.HostTokens, *s.ExternalTokens}, [3]int64{144, 56, 48})
@@ -59,7 +58,7 @@ func TestTiers(t *testing.T) {
 func TestTiersUntold(t *testing.T) {
 	c := NewCollector(urls(1))
 	c.Add(answered(), 0)
-	s := c.Summary(metrics.Summary{Requests: metrics.Requests{Planned: 1}, Limits: metrics.DefaultLimits()}, Probed{})
+	s := planned(c, 1)
 	expect.Equal(t, s.PrefixCache.Tiers == nil, true)
 	expect.Equal(t, s.SetKVBytes(1000) == nil, false, "an error: there are no tiers")
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/bench/worlds"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/stats"
@@ -70,10 +71,7 @@ func TestUntilInWorlds(t *testing.T) {
 				var reached, covers, meanwhile worlds.Share
 				after := 0
 				for seed := range uint64(seeds) {
-					u, err := ParseUntil("ttft." + of)
-					if err != nil {
-						t.Fatal(err)
-					}
+					u := must.Have(ParseUntil("ttft." + of))(t)
 					at, holds := endedBy(u, recordsOf(w.Kept().Run(seed, 0, n, 1)))
 					if reached.Add(u.Reached); u.Reached {
 						after += at
@@ -100,10 +98,7 @@ func TestUntilInWorlds(t *testing.T) {
 // TestUntil: it looks at doublings, ends at a narrow interval that was not much wider before, and says why there is none.
 func TestUntil(t *testing.T) {
 	run := func(text string, n int, ttft func(i int) int64) *Precision {
-		u, err := ParseUntil(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		u := must.Have(ParseUntil(text))(t)
 		var all []record.Record
 		for i := range n {
 			all = append(all, answeredAfter(int64(i)*1e6, 0, ttft(i), record.None))

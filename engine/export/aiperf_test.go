@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/collect"
@@ -52,9 +53,7 @@ func TestAIPerfRecords(t *testing.T) {
 func checkAIPerfError(t *testing.T, what string, l, got object) {
 	t.Helper()
 	why, _ := got["error"].(object)
-	if (why == nil) != (l["outcome"] == "ok") {
-		t.Errorf("%s: error %v", what, got["error"])
-	}
+	expect.Equal(t, why == nil, l["outcome"] == "ok", "%s: error %v", what, got["error"])
 	if why == nil {
 		return
 	}
@@ -134,9 +133,7 @@ func TestAIPerfSummary(t *testing.T) {
 			want[fmt.Sprint("p", q)] = naivePercentile(v, q)
 		}
 		stats, _ := got[tag].(object)
-		if stats["unit"] != units[tag] {
-			t.Errorf("%s: unit %v, want %s", tag, stats["unit"], units[tag])
-		}
+		expect.Equal[any](t, stats["unit"], units[tag], "%s: unit", tag)
 		delete(stats, "unit")
 		sameNumbers(t, tag, stats, want)
 		delete(got, tag)

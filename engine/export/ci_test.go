@@ -45,9 +45,7 @@ func TestCSV(t *testing.T) {
 	must.Have(Write(dir, "csv", nil))(t)
 	rows := readCSV(t, filepath.Join(dir, "requests.csv"))
 	lines := readObjects(t, filepath.Join(dir, report.RequestsName))
-	if len(rows) != len(lines)+1 {
-		t.Fatalf("%d rows of %d lines", len(rows), len(lines))
-	}
+	must.Equal(t, len(rows), len(lines)+1, "rows")
 	for i, line := range lines {
 		for j, key := range rows[0] {
 			got := rows[i+1][j]
@@ -200,9 +198,7 @@ func TestMarkdown(t *testing.T) {
 		expect.Contains(t, text, want, text)
 	}
 	for _, bad := range []string{"<", "@", "http://", "\n::", "\x1b", "_x_", "[y]"} {
-		if strings.Contains(text, bad) {
-			t.Errorf("%q in\n%s", bad, text)
-		}
+		expect.Lacks(t, text, bad)
 	}
 }
 

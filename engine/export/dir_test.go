@@ -117,9 +117,7 @@ func readObjects(t *testing.T, path string) (all []object) {
 	defer f.Close()
 	for in := bufio.NewScanner(f); in.Scan(); {
 		var o object
-		if err := json.Unmarshal(in.Bytes(), &o); err != nil {
-			t.Fatalf("%s: %v in %s", path, err, in.Bytes())
-		}
+		must.Do(t, json.Unmarshal(in.Bytes(), &o), "%s in %s", path, in.Bytes())
 		all = append(all, o)
 	}
 	return all
@@ -131,9 +129,7 @@ func readObject(t *testing.T, path string) (o object) {
 	if err == nil {
 		err = json.Unmarshal(text, &o)
 	}
-	if err != nil {
-		t.Fatalf("%s: %v", path, err)
-	}
+	must.Do(t, err, path)
 	return o
 }
 

@@ -118,9 +118,7 @@ func TestPictures(t *testing.T) {
 	for title, want := range map[string][]float64{"Rows by time": rows, "Input tokens/s": input, "Conversations by time": active} {
 		got := graphOf(t, d, title).Series[0].Values
 		for i := range want {
-			if math.Abs(got[i]-want[i]) > 1e-5*want[i] {
-				t.Errorf("%s: step %d is %v, want %v", title, i, got[i], want[i])
-			}
+			expect.Near(t, got[i], want[i], 1e-5*want[i], "%s: step %d", title, i)
 		}
 	}
 	for title, lengths := range map[string][]int32{"Input tokens": tr.InputTokens, "Output tokens": tr.OutputTokens} {

@@ -197,9 +197,7 @@ func TestDeclared(t *testing.T) {
 			for at.Kind() == reflect.Pointer {
 				at = at.Elem()
 			}
-			if at.Kind() != reflect.Struct {
-				t.Fatalf("%s: %s is in no struct", gap[0], key)
-			}
+			must.Equal(t, at.Kind(), reflect.Struct, "%s: %s is in no struct", gap[0], key)
 			fields := reflect.VisibleFields(at)
 			i := slices.IndexFunc(fields, func(f reflect.StructField) bool {
 				name, _, _ := strings.Cut(f.Tag.Get("json"), ",")

@@ -72,9 +72,7 @@ func TestOtherRecords(t *testing.T) {
 		name := filepath.Join(dir, RequestsName)
 		before := string(must.Have(os.ReadFile(name))(t))
 		after := c.change(before)
-		if (after == before) != (c.says == "") {
-			t.Fatalf("%s changes nothing", c.what)
-		}
+		must.Equal(t, after == before, c.says == "", "%s changes nothing", c.what)
 		must.Do(t, os.WriteFile(name, []byte(after), 0o644))
 		for how, load := range map[string]func() (*metrics.Summary, error){
 			"--goodput": func() (*metrics.Summary, error) { return Load(dir, slos(t, "ttft:150")...) },

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/collect"
@@ -31,9 +32,7 @@ func TestCreateDefault(t *testing.T) {
 		if err != nil || got != filepath.FromSlash(want) {
 			t.Fatalf("got %q, %v, want %q", got, err, want)
 		}
-		if strings.Contains(got, ":") {
-			t.Errorf("%q has a colon", got)
-		}
+		expect.Lacks(t, got, ":", "has a colon")
 		must.Do(t, os.WriteFile(filepath.Join(got, "f"), nil, 0o600))
 	}
 }
@@ -238,9 +237,7 @@ func TestKilledWriter(t *testing.T) {
 
 		next := int64(0)
 		err := EachRecord(dir, func(r *record.Record) {
-			if *r != *numbered(next) {
-				t.Fatalf("%s: record %d is %+v", kind, next, r)
-			}
+			must.Equal(t, *r, *numbered(next), "%s: record %d is %+v", kind, next, r)
 			next++
 		})
 		if err != nil || next < flushed { // blocks that were full may follow

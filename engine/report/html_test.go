@@ -105,9 +105,7 @@ func section(t *testing.T, d chart.Document, title string) chart.Section {
 // TestHTMLOfKilledRun: there is no summary, and samples of which one failed and the last was cut off.
 func TestHTMLOfKilledRun(t *testing.T) {
 	dir := hostileRun(t)
-	if strings.Contains(pageOf(t, dir), "as they report") {
-		t.Error("servers that nobody read")
-	}
+	expect.Lacks(t, pageOf(t, dir), "as they report", "a page of servers that nobody read")
 	samples := `{"at_ns":-5,"phase":"before","target":"http://a","url":"http://a/metrics","took_ms":1,"engine":"vllm","engines":1,"running":0,"waiting":0,"kv_usage":0.1,"kv_usage_max":0.2}
 {"at_ns":500000000,"phase":"during","target":"http://a","url":"http://a/metrics","took_ms":1,"error":"HTTP 500"}
 {"at_ns":1000000000,"phase":"during","target":"http://a","url":"http://a/metrics","took_ms":1,"engine":"vllm","engines":1,"running":8,"waiting":2,"kv_usage":0.5,"kv_usage_max":0.5}
@@ -131,9 +129,7 @@ func TestHTMLOfKilledRun(t *testing.T) {
 	for _, v := range over.Graphs[0].Series[1].Values {
 		sum += v * 0.02
 	}
-	if math.Abs(sum-40) > 1e-9 {
-		t.Errorf("%v requests over time", sum)
-	}
+	expect.Near(t, sum, 40, 1e-9, "requests over time")
 	if targets := section(t, d, "Targets"); len(targets.Graphs) < 4 || !slices.Equal(targets.Graphs[0].Rows, []string{"a" + hostile, "b"}) {
 		t.Errorf("targets %q", targets.Graphs[0].Rows)
 	}
@@ -141,9 +137,7 @@ func TestHTMLOfKilledRun(t *testing.T) {
 	for _, table := range section(t, d, "Jobs").Tables[1:] {
 		rows = append(rows, fmt.Sprint(table.Title, " ", len(table.Rows), " ", strings.HasPrefix(table.Rows[0][0].Text, hostile)))
 	}
-	if want := []string{"Depths 2 false", "Longest 4 true", "Sessions 1 true"}; !slices.Equal(rows, want) {
-		t.Errorf("%q, want %q", rows, want)
-	}
+	expect.List(t, rows, []string{"Depths 2 false", "Longest 4 true", "Sessions 1 true"})
 	lanes := section(t, d, "Conversations").Graphs[0]
 	if len(lanes.Rows) != 4 || lanes.Rows[0] != hostile || len(lanes.Lanes[0]) != 20 {
 		t.Errorf("%d lanes", len(lanes.Rows))
@@ -308,12 +302,8 @@ func TestHTMLInBrowser(t *testing.T) {
 	var said bytes.Buffer
 	c.Stderr = &said
 	dom := string(must.Have(c.Output())(t))
-	if strings.Contains(said.String(), "CONSOLE") {
-		t.Errorf("the browser's console:\n%s", said.String())
-	}
-	if n := strings.Count(dom, "<canvas"); n != graphs {
-		t.Errorf("%d pictures of %d graphs", n, graphs)
-	}
+	expect.Lacks(t, said.String(), "CONSOLE", "the browser's console")
+	expect.Equal(t, strings.Count(dom, "<canvas"), graphs, "pictures of graphs")
 	if strings.Contains(dom, "<img") || strings.Count(dom, "<script") != 3 || !strings.Contains(dom, "&lt;img src=x onerror") {
 		t.Error("a hostile text became an element")
 	}

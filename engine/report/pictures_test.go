@@ -15,9 +15,7 @@ func TestSpansOfWindow(t *testing.T) {
 		spans    int
 	}{{0, 10, 0}, {0, 4, 1}, {4, 10, 1}, {4, 6, 2}} {
 		p := &Pictures{all: []metrics.Step{{ToS: 10}}, window: &metrics.Window{FromS: c.from, ToS: c.to}}
-		if got := len(p.spans(nil)); got != c.spans {
-			t.Errorf("from %v to %v s of 10: %d spans, want %d", c.from, c.to, got, c.spans)
-		}
+		expect.Equal(t, len(p.spans(nil)), c.spans, "from %v to %v s of 10 spans", c.from, c.to)
 	}
 }
 

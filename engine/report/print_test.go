@@ -15,6 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/collect"
 	"github.com/fastreplay/fastreplay/engine/metrics"
@@ -114,9 +115,7 @@ func TestPrint(t *testing.T) {
 				must.Do(t, os.WriteFile(file, got.Bytes(), 0o644))
 			}
 			want := must.Have(os.ReadFile(file))(t)
-			if got.String() != string(want) {
-				t.Errorf("%s:\ngot\n%s\nwant\n%s", file, got.String(), want)
-			}
+			expect.Equal(t, got.String(), string(want), file)
 		}
 	}
 }
@@ -147,9 +146,7 @@ func TestPrintOfManyTargets(t *testing.T) {
 	s.Targets = make([]metrics.Target, 40)
 	var b bytes.Buffer
 	must.Do(t, Print(&b, s, PrintOptions{}))
-	if want := "\n  … and 8 more in summary.json\n"; !strings.Contains(b.String(), want) {
-		t.Errorf("no %q in\n%s", want, b.String())
-	}
+	expect.Contains(t, b.String(), "\n  … and 8 more in summary.json\n")
 }
 
 // TestPrintIsWhole: each key of summary.json that has a value stands on the page, whichever fields a summary has.
@@ -187,8 +184,6 @@ func TestPrintIsWhole(t *testing.T) {
 	}
 	for _, want := range []string{"all.running.mean 61.83  ", "25 % 50 %\n", "options.rate 3.500", "\n  e2e_ms             3,420   4,770   6,120  8,003  12,000  19,012  61,234\n",
 		"max_rss_bytes 1.24 GB", "expected_hit_ratio_range\n  36.11 % 37.52 %\n", "\n  - a chunk has 2.00"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("no %q in\n%s", want, out.String())
-		}
+		expect.Contains(t, out.String(), want)
 	}
 }

@@ -69,16 +69,10 @@ func TestGoodputFromDisk(t *testing.T) {
 		t.Fatalf("the run covers too little: %+v", g)
 	}
 	load := func(list ...metrics.SLO) string { got, err := Load(dir, list...); return text(t, got, err) }
-	if got := load(); got != text(t, s, nil) {
-		t.Errorf("the run's own: %s", got)
-	}
-	if got := load(slos(t, own)...); got != text(t, s, nil) {
-		t.Errorf("counted again: %s", got)
-	}
+	expect.Equal(t, load(), text(t, s, nil), "the run's own")
+	expect.Equal(t, load(slos(t, own)...), text(t, s, nil), "counted again")
 	expect.Equal(t, load(slos(t, other)...), text(t, want, nil), "by other SLOs")
-	if got := load(); got != text(t, s, nil) {
-		t.Errorf("counting again changed what is on disk: %s", got)
-	}
+	expect.Equal(t, load(), text(t, s, nil), "counting again changed what is on disk")
 	must.Do(t, os.Remove(filepath.Join(dir, SummaryName)))
 	rebuilt, err := Load(dir, slos(t, own)...)
 	if err != nil || rebuilt.Run.DurationS != s.Run.DurationS {

@@ -214,9 +214,7 @@ func TestScreenKeepsFailures(t *testing.T) {
 			t.Errorf("at %d failures are dropped, or lines without a count:\n%s", width, out.String())
 		}
 		for _, want := range want {
-			if !strings.Contains(text, want) {
-				t.Errorf("at %d there is no %q:\n%s", width, want, out.String())
-			}
+			expect.Contains(t, text, want, width, "columns")
 		}
 	}
 }
@@ -301,9 +299,7 @@ func TestFewRequests(t *testing.T) {
 			t.Errorf("%d requests: %q, want %q", n, first, want)
 		}
 		word := verdictSection(s).Findings[0].Word
-		if strings.Contains(word, "only") != (n < 100) {
-			t.Errorf("%d requests: the page says %q", n, word)
-		}
+		expect.Equal(t, strings.Contains(word, "only"), (n < 100), "%d requests: the page says %q", n, word)
 	}
 }
 
@@ -333,9 +329,7 @@ func TestScreenTellsUntil(t *testing.T) {
 		s.Until = &until
 		var out bytes.Buffer
 		must.Do(t, Screen(&out, s, PrintOptions{Width: 80}))
-		if text := strings.Join(strings.Fields(out.String()), " "); !strings.Contains(text, want) {
-			t.Errorf("%q is missing:\n%s", want, out.String())
-		}
+		expect.Contains(t, strings.Join(strings.Fields(out.String()), " "), want)
 	}
 }
 
@@ -343,9 +337,7 @@ func TestScreenTellsUntil(t *testing.T) {
 func TestFewOfAPart(t *testing.T) {
 	for count, want := range map[int64]string{1: "TTFT p50 ~24.2 ms, p99 ~97.0 ms", 149: "TTFT p50 24.2 ms, p99 ~97.0 ms", 662: "TTFT p50 24.2 ms, p99 97.0 ms"} {
 		part := metrics.Part{PartLatencies: metrics.PartLatencies{TTFTMS: &stats.Percentiles{P50: 24.2, P99: 97, Count: count}}}
-		if got := ttftOf(part); got != want {
-			t.Errorf("%d values: %q, want %q", count, got, want)
-		}
+		expect.Equal(t, ttftOf(part), want, "%d values", count)
 	}
 }
 

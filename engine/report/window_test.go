@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/collect"
@@ -145,9 +146,7 @@ func TestSteadyPart(t *testing.T) {
 	must.Do(t, Print(&full, s, o))
 	must.Do(t, HTML(&page, dir, s))
 	for _, want := range []string{"of 100 s\n", "steady", "in flight   within 20 % of the median 20", "per 1M output tok", "72 an hour for all servers", "J/token", " --from 2"} {
-		if !strings.Contains(screen.String(), want) {
-			t.Errorf("the screen has no %q:\n%s", want, screen.String())
-		}
+		expect.Contains(t, screen.String(), want, "the screen")
 	}
 	for i, line := range strings.Split(screen.String(), "\n") {
 		if n := len([]rune(line)); n > 80 && !strings.Contains(line, dir) || i > 20 {
@@ -155,21 +154,15 @@ func TestSteadyPart(t *testing.T) {
 		}
 	}
 	for _, want := range []string{"run_s 100", "band_share 20 %", "price_per_hour 72", "j_per_token", "power_w.mean"} {
-		if !strings.Contains(strings.Join(strings.Fields(full.String()), " "), want) {
-			t.Errorf("--full has no %q:\n%s", want, full.String())
-		}
+		expect.Contains(t, strings.Join(strings.Fields(full.String()), " "), want, "--full")
 	}
 	for _, want := range []string{"not counted", "of 100 s", "cost of 1M tokens", "J/token"} {
-		if !strings.Contains(page.String(), want) {
-			t.Errorf("the page has no %q", want)
-		}
+		expect.Contains(t, page.String(), want, "the page")
 	}
 	p := must.Have(picturesOf(dir, s))(t)
 	if n := p.values[metrics.TTFT].TotalCount(); n != s.TTFTMS.Count || p.seen != n || len(p.all) == 0 || p.all[0].Requests == 0 {
 		t.Errorf("pictures of single requests have %d of %d, by time %d steps", n, s.TTFTMS.Count, len(p.all))
 	}
 	b := must.Have(json.Marshal(s.Window))(t)
-	if !strings.Contains(string(b), `"band_share":0.2`) {
-		t.Errorf("window in JSON: %s", b)
-	}
+	expect.Contains(t, string(b), `"band_share":0.2`, "window in JSON")
 }

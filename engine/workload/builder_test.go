@@ -42,18 +42,14 @@ func TestBuiltBytesAreRequests(t *testing.T) {
 		if req.Host != target.Host || req.URL.Path != target.Path || req.Method != "POST" || req.Header.Get("Authorization") != "Bearer k" {
 			t.Fatalf("request %d: %s %s to %s", i, req.Method, req.URL, req.Host)
 		}
-		if got, want := req.Header.Get("X-Request-Id"), fmt.Sprintf("run1-%09d", i); got != want {
-			t.Fatalf("request %d: request id %q, want %q", i, got, want)
-		}
+		must.Equal(t, req.Header.Get("X-Request-Id"), fmt.Sprintf("run1-%09d", i), "request %d: request id", i)
 		var body struct {
 			Prompt    []int
 			MaxTokens int `json:"max_tokens"`
 		}
 		must.Do(t, json.Unmarshal(raw, &body), "request %d", i)
 		input := int(w.Trace.InputTokens[i])
-		if got, want := w.SurplusTokens(i), len(body.Prompt)+3-input; got != want {
-			t.Fatalf("request %d: %d tokens more than recorded, want %d", i, got, want)
-		}
+		must.Equal(t, w.SurplusTokens(i), len(body.Prompt)+3-input, "request %d tokens more than recorded", i)
 		if want := max(1, input-w.Overhead.Tokens()); len(body.Prompt) != want || body.MaxTokens != int(w.Trace.OutputTokens[i]) {
 			t.Fatalf("request %d: %d prompt tokens and max_tokens %d; want %d and %d", i, len(body.Prompt), body.MaxTokens, want, w.Trace.OutputTokens[i])
 		}

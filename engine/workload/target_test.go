@@ -35,9 +35,7 @@ func TestParseTarget(t *testing.T) {
 			continue
 		}
 		_, query, _ := strings.Cut(c.raw, "?")
-		if strings.TrimPrefix(got.Query, "?") != query {
-			t.Errorf("%q: the query is %q", c.raw, got.Query)
-		}
+		expect.Equal(t, strings.TrimPrefix(got.Query, "?"), query, c.raw)
 		if got.URL != c.url || got.Host != c.host || got.Path != c.path || got.Base != c.base || got.TLS != strings.HasPrefix(c.url, "https") {
 			t.Errorf("%q: %+v, want %+v", c.raw, got, c)
 		}
