@@ -84,7 +84,8 @@ func (s *links) to(ctx context.Context, address string) (*link, error) {
 
 // send writes a request and reads the head of its answer.
 func (l *link) send(req *http.Request) (*http.Response, error) {
-	unread := req.Write(l.out)
+	// Of a bufio.Writer it would flush the head before the body, and wake the server once for each.
+	unread := req.Write(struct{ *bufio.Writer }{l.out})
 	unsent := l.out.Flush()
 	if unread != nil && unsent == nil { // the client has not sent all
 		return nil, unread
