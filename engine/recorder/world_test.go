@@ -14,6 +14,8 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -337,4 +339,98 @@ func TestHTTP2(t *testing.T) {
 	day := r.stop()
 	expect.Equal(t, day.Len(), 27, "rows")
 	expect.Equal(t, day.Heads[0].Lost[lostAborted], 14, "cut and left")
+}
+
+// TestMemoryIsBounded: what clients and servers send without an end does not grow the heap with its length, in either
+// direction, and nothing of it is left when they have gone.
+func TestMemoryIsBounded(t *testing.T) {
+	const clients, short, long = 40, 64 << 10, 4 << 20
+	listener := must.Have(net.Listen("tcp", "127.0.0.1:0"))(t)
+	defer listener.Close()
+	var asked atomic.Int64 // bytes of bodies at the server
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				req, err := http.ReadRequest(bufio.NewReader(conn))
+				if err != nil {
+					return
+				}
+				if size := must.Have(strconv.Atoi(req.Header.Get("X-Answer")))(t); size > 0 {
+					_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\n")
+					_, _ = io.CopyN(conn, &endless{}, int64(size))
+				}
+				for part := make([]byte, 4096); err == nil; {
+					var n int
+					n, err = req.Body.Read(part)
+					asked.Add(int64(n))
+				}
+				_, _ = io.Copy(io.Discard, conn) // until the recorder goes
+			}()
+		}
+	}()
+	r := begin(t, nil, func(o *Options) {
+		o.Upstreams = []string{listener.Addr().String()}
+		o.MemoryBytes = 2 << 20
+	})
+	heap := func() int64 {
+		var m runtime.MemStats
+		for range 2 { // a pool keeps what it has for one collection
+			runtime.GC()
+		}
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc + m.StackInuse)
+	}
+	// grown is by how much the heap grows while each client has sent so much of a body, and got so much of an answer.
+	grown := func(sent, answered int) int64 {
+		before := heap()
+		asked.Store(0)
+		var got atomic.Int64
+		var all []net.Conn
+		for range clients {
+			conn := must.Have(net.Dial("tcp", r.listener.Addr().String()))(t)
+			all = append(all, conn)
+			length := sent + 1
+			if answered > 0 {
+				length = 0
+			}
+			fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nX-Answer: %d\r\nContent-Length: %d\r\n\r\n", chatPath, answered, length)
+			must.Have(io.CopyN(conn, &endless{}, int64(sent)))(t)
+			go func() {
+				for part := make([]byte, 4096); ; {
+					n, err := conn.Read(part)
+					got.Add(int64(n))
+					if err != nil {
+						return
+					}
+				}
+			}()
+		}
+		until(t, "all has passed", func() bool { return asked.Load() >= int64(clients*sent) && got.Load() >= int64(clients*answered) })
+		during := heap() - before
+		for _, conn := range all {
+			_ = conn.Close()
+		}
+		until(t, "all have gone", func() bool { return r.inFlight.Load() == 0 })
+		until(t, "nothing is held of them", func() bool { return r.budget.used.Load() == 0 })
+		return during
+	}
+	grown(short, 0) // buffers of pools
+	before := heap()
+	for name, ways := range map[string][2]int64{
+		"bodies":  {grown(short, 0), grown(long, 0)},
+		"answers": {grown(0, short), grown(0, long)},
+	} {
+		t.Logf("%s: %d kB of heap for %d kB each, %d kB for %d kB", name, ways[0]>>10, short>>10, ways[1]>>10, long>>10)
+		if ways[1] > 2*ways[0] {
+			t.Errorf("%s of %d kB each take %d kB, and those of %d kB %d", name, short>>10, ways[0]>>10, long>>10, ways[1]>>10)
+		}
+	}
+	if after := heap(); after > 2*before {
+		t.Errorf("%d kB of heap are left, and there were %d", after>>10, before>>10)
+	}
 }
