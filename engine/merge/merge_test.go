@@ -361,7 +361,7 @@ func TestUntold(t *testing.T) {
 	if s, err := Open([]string{d.dirs[1], d.dirs[0]}); err != nil || len(s.lost) != 0 {
 		t.Errorf("%v", err)
 	}
-	d.set(1, map[string]string{"start_at": `"0001-01-01T00:00:00Z"`})
+	d.set(1, "start_at", `"0001-01-01T00:00:00Z"`)
 	d.seal()
 	if s, err := Open([]string{d.dirs[1], d.dirs[0]}); err != nil || len(s.lost) != 1 || s.lost[0].file.Index != 1 {
 		t.Errorf("%v, %+v", err, s)

@@ -50,7 +50,7 @@ func TestMillions(t *testing.T) {
 		sum.Records, sum.Workload.Fingerprint = w.Lines(), ""
 		d := &damaged{t, [2]string{dir}}
 		d.must(report.WriteSummary(dir, sum))
-		d.set(0, map[string]string{"requests": strconv.Itoa(n / shards)})
+		d.set(0, "requests", strconv.Itoa(n/shards))
 		dirs = append(dirs, dir)
 	}
 	s := must.Have(Open(dirs))(t)
