@@ -22,6 +22,15 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
+// ringed are w's requests, built during the run in a ring that holds a little more than so many.
+func ringed(t *testing.T, w *workload.Work, requests int) *workload.Requests {
+	m := must.Have(workloadtest.Builder(t, "", "a", 1).Layout(t.Context(), w))(t)
+	must.Do(t, m.UseRing(int64(requests*m.Largest()+17)))
+	must.Do(t, m.FillRing(t.Context(), new(atomic.Int64)))
+	t.Cleanup(func() { _ = m.Free() })
+	return m
+}
+
 // TestRingSendsTheSameBytes: requests that are built during the run, in a ring, reach the server with the same bytes as
 // those built before it, also if they are sent again. The fingerprint is the same.
 func TestRingSendsTheSameBytes(t *testing.T) { eachSender(t, ringSendsTheSameBytes) }
@@ -30,11 +39,7 @@ func ringSendsTheSameBytes(t *testing.T, kind senderKind) {
 	const n = 400
 	w, s := equalWork(t, n, fasterPlan)
 	whole := w.Prebuilt
-	r := workloadtest.Builder(t, "", "a", 1)
-	m := must.Have(r.Layout(context.Background(), w))(t)
-	must.Do(t, m.UseRing(int64(60*m.Largest()+17)))
-	var built atomic.Int64
-	must.Do(t, m.FillRing(context.Background(), &built))
+	m := ringed(t, w, 60)
 	if m.Ready(n-1) || !m.Ready(50) || m.Fingerprint() != "" {
 		t.Fatal("the ring holds other requests than the first")
 	}
@@ -85,9 +90,7 @@ func ringSendsTheSameBytes(t *testing.T, kind senderKind) {
 // barrier.
 func TestBuiltBeforeTheBarrier(t *testing.T) {
 	w, s := equalWork(t, 12, preparedLanes)
-	m := must.Have(workloadtest.Builder(t, "", "a", 1).Layout(t.Context(), w))(t)
-	must.Do(t, m.UseRing(int64(8*m.Largest())))
-	must.Do(t, m.FillRing(t.Context(), new(atomic.Int64)))
+	m := ringed(t, w, 8)
 	expect.Equal(t, m.Ready(11), false, "all is built before the start")
 	w.Prebuilt = m
 	s.refusing(0, "")
@@ -108,9 +111,7 @@ func TestNothingIsBuiltAfterTheEnd(t *testing.T) {
 	const end = 20 * time.Millisecond
 	w, s := equalWork(t, 200, func(a []int64) (sched.Plan, error) { return sched.Closed(len(a), 2, end) })
 	whole := w.Prebuilt
-	m := must.Have(workloadtest.Builder(t, "", "a", 1).Layout(t.Context(), w))(t)
-	must.Do(t, m.UseRing(int64(8*m.Largest())))
-	must.Do(t, m.FillRing(t.Context(), new(atomic.Int64)))
+	m := ringed(t, w, 8)
 	w.Prebuilt = m
 	r := newRun(t, oneThread, w, new(sink))
 	s.handle = func(_ int64, c net.Conn) {

@@ -74,16 +74,26 @@ func (s *server) serve(c net.Conn) {
 	}
 }
 
+// each answers the requests of a connection one after the other, with what answer makes of a request's bytes.
+func (s *server) each(c net.Conn, answer func(request []byte) []byte) {
+	defer func() { _ = c.Close() }()
+	for buf := make([]byte, s.request); ; {
+		if _, err := io.ReadFull(c, buf); err != nil {
+			return
+		}
+		s.served.Add(1)
+		if _, err := c.Write(answer(buf)); err != nil {
+			return
+		}
+	}
+}
+
 // counted makes the server count how many requests it has in hand at once, each for as long as work takes.
 func (s *server) counted(work func()) (peak *atomic.Int64) {
 	var now atomic.Int64
 	peak = new(atomic.Int64)
 	s.handle = func(_ int64, c net.Conn) {
-		defer func() { _ = c.Close() }()
-		for buf := make([]byte, s.request); ; {
-			if _, err := io.ReadFull(c, buf); err != nil {
-				return
-			}
+		s.each(c, func([]byte) []byte {
 			for n := now.Add(1); ; {
 				if most := peak.Load(); n <= most || peak.CompareAndSwap(most, n) {
 					break
@@ -91,10 +101,8 @@ func (s *server) counted(work func()) (peak *atomic.Int64) {
 			}
 			work()
 			now.Add(-1)
-			if _, err := c.Write(s.answer); err != nil {
-				return
-			}
-		}
+			return s.answer
+		})
 	}
 	return peak
 }

@@ -183,18 +183,13 @@ func TestBalanceFollowsWhoIsQuick(t *testing.T) {
 func TestBalanceInARing(t *testing.T) {
 	servers := []*named{{}, {}}
 	w := balancedWork(t, 400, openPlan, servers...)
-	r := workloadtest.Builder(t, "", "a", 1)
-	m := must.Have(r.Layout(context.Background(), w))(t)
-	must.Do(t, m.UseRing(int64(20*m.Largest())))
-	var built atomic.Int64
-	must.Do(t, m.FillRing(context.Background(), &built))
-	t.Cleanup(func() { _ = m.Free() })
+	m := ringed(t, w, 20)
 	whole := w.Prebuilt
 	w.Prebuilt = m
 	for _, rec := range replayBalanced(t, w, 3, servers) {
 		must.Equal(t, rec.Outcome, record.OK, rec)
 	}
-	m.DigestRest(context.Background(), &built) // on a busy machine requests leave before the ring has room for them
+	m.DigestRest(context.Background(), new(atomic.Int64)) // on a busy machine requests leave before the ring has room for them
 	if got, want := m.Fingerprint(), whole.Fingerprint(); got != want || got == "" {
 		t.Errorf("fingerprint %s, want %s", got, want)
 	}

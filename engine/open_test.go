@@ -1,8 +1,8 @@
 package engine
 
 import (
-	"io"
 	"net"
+	"sync/atomic"
 	"testing"
 
 	"github.com/fastreplay/fastreplay/codec/record"
@@ -53,24 +53,18 @@ func (s *openSink) Record(r *record.Record, target int) {
 // holdSecond makes a server answer its first request when the second has come, and that one after the first look: it is
 // open then.
 func (k *openSink) holdSecond(s *server) func(int64, net.Conn) {
-	second := make(chan struct{})
+	second, came := make(chan struct{}), new(atomic.Int64)
 	return func(_ int64, c net.Conn) {
-		defer func() { _ = c.Close() }()
-		for buf := make([]byte, s.request); ; {
-			if _, err := io.ReadFull(c, buf); err != nil {
-				return
-			}
-			switch s.served.Add(1) {
+		s.each(c, func([]byte) []byte {
+			switch came.Add(1) {
 			case 1:
 				<-second
 			case 2:
 				close(second)
 				<-k.looked
 			}
-			if _, err := c.Write(s.answer); err != nil {
-				return
-			}
-		}
+			return s.answer
+		})
 	}
 }
 

@@ -3,7 +3,6 @@ package engine
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"net"
 	"slices"
 	"strconv"
@@ -39,23 +38,15 @@ func preparedLanes(arrivals []int64) (sched.Plan, error) {
 // refusing lets a server answer some requests, by their numbers, with an error.
 func (s *server) refusing(status int, message string, requests ...int) {
 	s.handle = func(_ int64, c net.Conn) {
-		defer func() { _ = c.Close() }()
-		for buf := make([]byte, s.request); ; {
-			if _, err := io.ReadFull(c, buf); err != nil {
-				return
-			}
-			s.served.Add(1)
-			_, id, _ := bytes.Cut(buf, []byte("X-Request-Id: a-"))
+		s.each(c, func(request []byte) []byte {
+			_, id, _ := bytes.Cut(request, []byte("X-Request-Id: a-"))
 			id, _, _ = bytes.Cut(id, []byte("\r\n"))
-			answer := s.answer
 			if number, _ := strconv.Atoi(string(id)); slices.Contains(requests, number) {
 				body := fmt.Sprintf(`{"error":{"message":%q}}`, message)
-				answer = fmt.Appendf(nil, "HTTP/1.1 %d X\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", status, len(body), body)
+				return []byte(responseText(status, "Content-Type: application/json\r\n", body))
 			}
-			if _, err := c.Write(answer); err != nil {
-				return
-			}
-		}
+			return s.answer
+		})
 	}
 }
 

@@ -74,64 +74,48 @@ func checkAll(t *testing.T, blockTokens, engineTokens int, prompts []prompt) {
 	}
 }
 
+// TestExpected: what the oracle says of each rule, and so does the model. TestExpectedAgreesWithOracle has all others.
 func TestExpected(t *testing.T) {
 	type step struct {
-		prompt
-		want int
+		want, tokens int
+		blocks       []uint64
 	}
-	cases := []struct {
-		name                      string
-		blockTokens, engineTokens int
-		steps                     []step
+	for name, c := range map[string]struct {
+		blockTokens, engineTokens, head, tail int
+		steps                                 []step
 	}{
-		{"chat of two turns", 512, 16, []step{
-			{prompt{[]uint64{1, 2}, 1024, 0, 0}, 0},
-			{prompt{[]uint64{1, 2, 3}, 1500, 0, 0}, 1024},
-			{prompt{[]uint64{1, 9, 3}, 1500, 0, 0}, 512}, // 3 does not count behind 9
+		"chat of two turns": {512, 16, 0, 0, []step{
+			{0, 1024, []uint64{1, 2}},
+			{1024, 1500, []uint64{1, 2, 3}},
+			{512, 1500, []uint64{1, 9, 3}}, // 3 does not count behind 9
 		}},
-		{"never the whole prompt", 16, 16, []step{
-			{prompt{[]uint64{1, 2}, 32, 0, 0}, 0},
-			{prompt{[]uint64{1, 2}, 32, 0, 0}, 16},
-			{prompt{[]uint64{1, 2}, 33, 0, 0}, 32},
+		"last partial block": {512, 16, 0, 0, []step{
+			{0, 512 + 100, []uint64{1, 2}},
+			{608, 512 + 300, []uint64{1, 2}}, // 612 shared
+			{800, 1500, []uint64{1, 2, 3}},   // 812 shared
+			{560, 512 + 50, []uint64{1, 2}},  // 562, less one
+			{1488, 1500, []uint64{1, 2, 3}},  // all but the last token
 		}},
-		{"a page of one token", 16, 1, []step{
-			{prompt{[]uint64{1, 2}, 32, 0, 0}, 0},
-			{prompt{[]uint64{1, 2}, 32, 0, 0}, 31},
+		"unique behind the blocks, surplus ids": {16, 16, 0, 0, []step{
+			{0, 64, []uint64{1}},
+			{16, 64, []uint64{1}},
+			{0, 64, nil},
+			{16, 20, []uint64{1, 2, 3}},
+			{16, 48, []uint64{1, 2, 3}},
 		}},
-		{"last partial block", 512, 16, []step{
-			{prompt{[]uint64{1, 2}, 512 + 100, 0, 0}, 0},
-			{prompt{[]uint64{1, 2}, 512 + 300, 0, 0}, 608}, // 612 shared
-			{prompt{[]uint64{1, 2, 3}, 1500, 0, 0}, 800},   // 812 shared
-			{prompt{[]uint64{1, 2}, 512 + 50, 0, 0}, 560},  // 562, less one
-			{prompt{[]uint64{1, 2, 3}, 1500, 0, 0}, 1488},  // all but the last token
+		"a template shifts the blocks": {16, 16, 14, 5, []step{
+			{0, 16, []uint64{1}},
+			{0, 16, []uint64{2}},     // 14 shared
+			{16, 32, []uint64{1, 3}}, // 30 shared
+			{48, 32, []uint64{1, 3}}, // all 51: equal texts share the tail too
 		}},
-		{"unique behind the blocks", 16, 16, []step{
-			{prompt{[]uint64{1}, 64, 0, 0}, 0},
-			{prompt{[]uint64{1}, 64, 0, 0}, 16},
-			{prompt{nil, 64, 0, 0}, 0},
-			{prompt{nil, 64, 0, 0}, 0},
-		}},
-		{"surplus ids are ignored", 16, 16, []step{
-			{prompt{[]uint64{1, 2, 3}, 20, 0, 0}, 0},
-			{prompt{[]uint64{1, 2, 3}, 48, 0, 0}, 16},
-		}},
-		{"a template shifts the blocks", 16, 16, []step{
-			{prompt{[]uint64{1}, 16, 14, 5}, 0},
-			{prompt{[]uint64{2}, 16, 14, 5}, 0},     // 14 shared
-			{prompt{[]uint64{1, 3}, 32, 14, 5}, 16}, // 30 shared
-			{prompt{[]uint64{1, 3}, 32, 14, 5}, 48}, // all 51: equal texts share the tail too
-		}},
-		{"a long head is shared by all but the first", 16, 16, []step{
-			{prompt{nil, 10, 40, 0}, 0},
-			{prompt{nil, 10, 40, 0}, 32},
-		}},
-	}
-	for _, c := range cases {
+	} {
 		cache := NewInfinite(c.blockTokens, c.engineTokens)
 		o := oracle{blockTokens: c.blockTokens, engineTokens: c.engineTokens}
 		for i, s := range c.steps {
-			expect.Equal(t, o.expected(s.prompt), s.want, "%s, prompt %d: the oracle", c.name, i)
-			expect.Equal(t, cache.Expected(s.blocks, s.tokens, s.head, s.total()), s.want, "%s, prompt %d: expected", c.name, i)
+			p := prompt{s.blocks, s.tokens, c.head, c.tail}
+			expect.Equal(t, o.expected(p), s.want, "%s, prompt %d: the oracle", name, i)
+			expect.Equal(t, cache.Expected(p.blocks, p.tokens, p.head, p.total()), s.want, "%s, prompt %d: expected", name, i)
 		}
 	}
 }

@@ -19,8 +19,7 @@ type actionWorld struct {
 	name   string
 	rate   func(atS float64) float64 // requests/s; nil = 40
 	ttftMS func(atS float64) float64 // mean; nil = 20
-	// how a request ends that was sent then to one of four targets; nil = well
-	fate   func(r *record.Record, atS float64, target int, rng *rand.Rand)
+	fate   fate                      // nil = all end well
 	events []scrape.Event
 	check  string // as in metrics.Action
 	early  bool   // the command runs at 0 s
@@ -82,6 +81,38 @@ func between(atS, fromS, toS float64, target, of int) bool {
 	return atS >= fromS && atS < toS && target == of
 }
 
+// doubled is the rate of a load that doubles when the command runs.
+func doubled(atS float64) float64 { return 40 + 40*math.Floor(atS/30) }
+
+// fate is how a request ends that was sent then to one of four targets.
+type fate func(r *record.Record, atS float64, target int, rng *rand.Rand)
+
+// dead is the second target's while it refuses connections.
+func dead(fromS, toS float64) fate {
+	return func(r *record.Record, atS float64, target int, _ *rand.Rand) {
+		if between(atS, fromS, toS, target, 1) {
+			fail(r, record.ConnectError, refused)
+		}
+	}
+}
+
+// unlucky is the fate of a share of the requests.
+func unlucky(fromS, toS, share float64, o record.Outcome) fate {
+	return func(r *record.Record, atS float64, _ int, rng *rand.Rand) {
+		if atS >= fromS && atS < toS && rng.Float64() < share {
+			fail(r, o, "no healthy server")
+		}
+	}
+}
+
+// fifthReplica answers a fifth of the requests from a certain instant on.
+func fifthReplica(r *record.Record, atS float64, _ int, rng *rand.Rand) {
+	r.Instance = fmt.Sprint("pod-", rng.IntN(4))
+	if atS > 35 && rng.Float64() < 0.2 {
+		r.Instance = "pod-4"
+	}
+}
+
 // actionWorlds are those in which an action had an effect, and those in which something else looks like one.
 var actionWorlds = []actionWorld{
 	{name: "nothing happens", proof: "no target fails more"},
@@ -92,80 +123,32 @@ var actionWorlds = []actionWorld{
 			fail(r, record.Truncated, "cut short")
 		}
 	}},
-	{name: "it restarts quickly, at twice the load", landed: true, proof: "http://b failed", rate: func(at float64) float64 {
-		return 40 + 40*math.Floor(at/30)
-	}, fate: func(r *record.Record, at float64, target int, _ *rand.Rand) {
-		if between(at, 30, 32, target, 1) {
-			fail(r, record.ConnectError, refused)
-		}
-	}},
-	{name: "a replica behind a gateway is killed", landed: true, fate: func(r *record.Record, at float64, target int, rng *rand.Rand) {
-		if at >= 30 && at < 40 && rng.Float64() < 0.25 {
-			fail(r, record.HTTPError, "no healthy upstream")
-		}
-	}},
-	{name: "the load doubles, and servers refuse", proof: "more load can do that, too", rate: func(at float64) float64 {
-		return 40 + 40*math.Floor(at/30)
-	}, fate: func(r *record.Record, at float64, _ int, rng *rand.Rand) {
-		if at >= 31 && rng.Float64() < 0.4 {
-			fail(r, record.HTTPError, "queue full")
-		}
-	}},
+	{name: "it restarts quickly, at twice the load", landed: true, proof: "http://b failed", rate: doubled, fate: dead(30, 32)},
+	{name: "a replica behind a gateway is killed", landed: true, fate: unlucky(30, 40, 0.25, record.HTTPError)},
+	{name: "the load doubles, and servers refuse", proof: "more load can do that, too", rate: doubled, fate: unlucky(31, 60, 0.4, record.HTTPError)},
 	{name: "the load rises later, and servers refuse", proof: "more load can do that, too", rate: func(at float64) float64 {
 		return 40 + 80*math.Floor(at/45)
-	}, fate: func(r *record.Record, at float64, _ int, rng *rand.Rand) {
-		if at >= 46 && rng.Float64() < 0.4 {
-			fail(r, record.Timeout, "no answer")
-		}
-	}},
-	{name: "a target was dead before", proof: "no target fails more", fate: func(r *record.Record, at float64, target int, _ *rand.Rand) {
-		if between(at, 28, 60, target, 1) {
-			fail(r, record.ConnectError, refused)
-		}
-	}},
-	{name: "some requests always fail", proof: "no target fails more", fate: func(r *record.Record, _ float64, _ int, rng *rand.Rand) {
-		if rng.Float64() < 0.03 {
-			fail(r, record.Reset, "reset")
-		}
-	}},
-	{name: "the load doubles, and latency with it", proof: "no target fails more", rate: func(at float64) float64 {
-		return 40 + 40*math.Floor(at/30)
-	}, ttftMS: func(at float64) float64 { return 20 + 60*math.Floor(at/30) }},
+	}, fate: unlucky(46, 60, 0.4, record.Timeout)},
+	{name: "a target was dead before", proof: "no target fails more", fate: dead(28, 60)},
+	{name: "some requests always fail", proof: "no target fails more", fate: unlucky(0, 60, 0.03, record.Reset)},
+	{name: "the load doubles, and latency with it", proof: "no target fails more", rate: doubled, ttftMS: func(at float64) float64 { return 20 + 60*math.Floor(at/30) }},
 	{name: "a server restarts between requests", landed: true, proof: "http://c restarted", events: []scrape.Event{{AtS: 33, Target: "http://c", What: scrape.Restarted}}},
 	{name: "a server restarts all the time", proof: "no target fails more", events: []scrape.Event{
 		{AtS: 13, Target: "http://c", What: scrape.Restarted}, {AtS: 33, Target: "http://c", What: scrape.Restarted},
 	}},
-	{name: "a page is slow since the load doubles", proof: "more load can do that, too", rate: func(at float64) float64 {
-		return 40 + 40*math.Floor(at/30)
-	}, events: []scrape.Event{{AtS: 33, Target: "http://c", What: scrape.Silent, Error: "timeout"}}},
+	{name: "a page is slow since the load doubles", proof: "more load can do that, too", rate: doubled, events: []scrape.Event{{AtS: 33, Target: "http://c", What: scrape.Silent, Error: "timeout"}}},
 	{name: "a process is stopped", landed: true, proof: "http://b said nothing for", fate: func(r *record.Record, at float64, target int, _ *rand.Rand) {
 		if between(at, 29.99, 45, target, 1) {
 			r.FirstTokenNS = 45*s + r.SentNS%(100*ms)
 			r.LastTokenNS, r.DoneNS = r.FirstTokenNS+5*ms, r.FirstTokenNS+5*ms
 		}
 	}},
-	{name: "a replica is added", landed: true, proof: "pod-4 answered for the first time", fate: func(r *record.Record, at float64, target int, rng *rand.Rand) {
-		r.Instance = fmt.Sprint("pod-", rng.IntN(4))
-		if at > 35 && rng.Float64() < 0.2 {
-			r.Instance = "pod-4"
-		}
-	}},
-	{name: "a gateway spills a higher load", proof: "more load can do that, too", rate: func(at float64) float64 {
-		return 40 + 40*math.Floor(at/30)
-	}, fate: func(r *record.Record, at float64, target int, rng *rand.Rand) {
-		r.Instance = fmt.Sprint("pod-", rng.IntN(4))
-		if at > 35 && rng.Float64() < 0.2 {
-			r.Instance = "pod-4"
-		}
-	}},
+	{name: "a replica is added", landed: true, proof: "pod-4 answered for the first time", fate: fifthReplica},
+	{name: "a gateway spills a higher load", proof: "more load can do that, too", rate: doubled, fate: fifthReplica},
 	{name: "its check succeeds", check: metrics.CheckPassed, landed: true, proof: "its check succeeded"},
 	{name: "its check fails", check: metrics.CheckFailed, proof: "its check did not succeed"},
 	{name: "its check always succeeds", check: metrics.CheckedEarly, proof: "its check succeeded before it, too"},
-	{name: "nobody knows what was before", early: true, proof: "too little is known", fate: func(r *record.Record, at float64, _ int, rng *rand.Rand) {
-		if at > 5 && rng.Float64() < 0.4 {
-			fail(r, record.HTTPError, "queue full")
-		}
-	}},
+	{name: "nobody knows what was before", early: true, proof: "too little is known", fate: unlucky(5, 60, 0.4, record.HTTPError)},
 }
 
 // TestActionsInWorlds: an action is said to have landed if it has, and never since the load rose or since something
@@ -329,11 +312,7 @@ func TestWhoseEffect(t *testing.T) {
 		{first: 30, second: 36, deadS: 36.01, landed: true},
 		{first: 30, second: 32, deadS: 33, check: metrics.CheckFailed, landed: true},
 	} {
-		world := actionWorld{fate: func(r *record.Record, at float64, target int, _ *rand.Rand) {
-			if target == 1 && at >= w.deadS {
-				fail(r, record.ConnectError, refused)
-			}
-		}}
+		world := actionWorld{fate: dead(w.deadS, 60)}
 		c := world.ofFourTargets(6000, 10)
 		ran := func(at float64, check string) metrics.Action {
 			return metrics.Action{AtS: at, Check: check, Ran: &metrics.Command{StartedS: at, ExitCode: new(int)}}

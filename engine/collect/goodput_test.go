@@ -168,19 +168,6 @@ func someValue(all []measured, has []map[string]float64, name string, seed int) 
 	return values[len(values)*(70+seed%20)/100]
 }
 
-// TestGoodputBound: a value as long as the bound meets it, 1 ns more does not.
-func TestGoodputBound(t *testing.T) {
-	for late, want := range []int64{1, 0} {
-		c := NewCollector(urls(1), parsed(t, "e2e:0.00002")...)
-		r := answered() // sent at 10, last token at 30 ns
-		r.LastTokenNS += int64(late)
-		c.Add(r, 0)
-		if got := planned(c, 1).Goodput; got.Requests != want || got.Missed["e2e"] != 1-want {
-			t.Errorf("%d ns late: %s", late, dump(got))
-		}
-	}
-}
-
 // TestGoodputOfNothing: no requests have no share, and no SLO no goodput.
 func TestGoodputOfNothing(t *testing.T) {
 	g := NewCollector(urls(1), parsed(t, "ttft:1")...).Summary(metrics.Summary{}, Probed{}).Goodput

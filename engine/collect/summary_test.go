@@ -13,45 +13,6 @@ import (
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
-// TestSummaryKeys pins the names that scripts read. Keys may be added, but
-// none of these may go or change.
-func TestSummaryKeys(t *testing.T) {
-	c := collect(workload(1, 300, 2), urls(2))
-	s := c.Summary(metrics.Summary{Requests: metrics.Requests{Planned: 300}, Run: metrics.Run{DurationS: 2, StartedAt: time.Unix(1, 5).UTC()}, Limits: metrics.DefaultLimits()}, Probed{})
-	text := []byte(dump(s))
-	top := mustObject(t, text)
-	var target []json.RawMessage
-	must.Do(t, json.Unmarshal(top["targets"], &target))
-	percentiles := "p50 p75 p90 p95 p99 p999 max mean count"
-	for _, tt := range []struct {
-		name   string
-		object []byte
-		want   string
-	}{
-		{"summary", text, "schema verdict run workload requests drift_us ttft_ms ttft_planned_ms tpot_ms itl_ms e2e_ms e2e_planned_ms throughput prefix_cache targets client"},
-		{"verdict", top["verdict"], "valid reasons"},
-		{"run", top["run"], "started_at monotonic_start_ns duration_s scale targets version host options"},
-		{"workload", top["workload"], "trace format rows requests input_tokens output_tokens block_tokens fingerprint"},
-		{"requests", top["requests"], "planned sent ok failed resent early late stopped unwritten by_outcome failures"},
-		{"by_outcome", mustObject(t, top["requests"])["by_outcome"], "bad_response cancelled connect_error http_error not_sent ok reset stream_error timeout truncated"},
-		{"throughput", top["throughput"], "requests_per_s input_tokens_per_s output_tokens_per_s"},
-		{"prefix_cache", top["prefix_cache"], "expected_hit_ratio reported_hit_ratio expected_tokens reported_tokens"},
-		{"target", target[0], "url requests ttft_ms"},
-		{"client", top["client"], "cpu_s max_rss_bytes gc_cycles senders realtime spin_us prebuild_s wire_bytes stolen_s stolen_share stolen_share_worst_second throttled_s run_queue_delay_s sender_run_queue_delay_s kernel_timestamps"},
-		{"drift_us", top["drift_us"], percentiles}, {"ttft_ms", top["ttft_ms"], percentiles}, {"itl_ms", top["itl_ms"], "p50 p75 p90 p95 p99 p999 max mean count from_histogram"},
-	} {
-		got := mustObject(t, tt.object)
-		for _, key := range strings.Fields(tt.want) {
-			if _, ok := got[key]; !ok {
-				t.Errorf("%s: %q is missing in %s", tt.name, key, tt.object)
-			}
-		}
-		if tt.want == percentiles && len(got) != 9 {
-			t.Errorf("%s: %v, want exactly %s", tt.name, got, percentiles)
-		}
-	}
-}
-
 func mustObject(t *testing.T, raw []byte) (m map[string]json.RawMessage) {
 	t.Helper()
 	must.Do(t, json.Unmarshal(raw, &m))
@@ -108,28 +69,6 @@ func TestSummaryOfNothing(t *testing.T) {
 	text := dump(s)
 	for _, want := range []string{`"valid": true`, `"reasons": []`, `"targets": []`, `"notes": []`, `"drift_us": null`, `"per_chunk": null`} {
 		expect.Contains(t, text, want)
-	}
-}
-
-// TestReportedCacheIsPerTarget: a target that reported once counts as zero
-// where it is silent; one that never did is unknown and left out.
-func TestReportedCacheIsPerTarget(t *testing.T) {
-	c := NewCollector(urls(2))
-	for i, cached := range []int64{record.None, 160, record.None} {
-		r := answered()
-		r.Row, r.CachedTokens = int64(i), cached
-		c.Add(r, 0)
-	}
-	silent := answered()
-	silent.CachedTokens = record.None
-	c.Add(silent, 1)
-	s := planned(c, 4)
-	if got := *s.PrefixCache.ReportedHitRatio; got != 160.0/1500 {
-		t.Errorf("reported hit ratio %v, want 160/1500: the silent target must not dilute it", got)
-	}
-	expect.Equal(t, *s.PrefixCache.ExpectedHitRatio, 0.8, "expected hit ratio")
-	if s.Targets[0].ReportedHitRatio == nil || s.Targets[1].ReportedHitRatio != nil {
-		t.Errorf("per target: %v, %v", s.Targets[0].ReportedHitRatio, s.Targets[1].ReportedHitRatio)
 	}
 }
 

@@ -28,6 +28,11 @@ var update = flag.Bool("update", false, "rewrite testdata")
 
 func p[T any](v T) *T { return &v }
 
+// percentiles are p50, p75, p90, p95, p99, p99.9, the maximum and the mean.
+func percentiles(p50, p75, p90, p95, p99, p999, most, mean float64) *stats.Percentiles {
+	return &stats.Percentiles{P50: p50, P75: p75, P90: p90, P95: p95, P99: p99, P999: p999, Max: most, Mean: mean}
+}
+
 func normalRun() *metrics.Summary {
 	return &metrics.Summary{
 		Schema: metrics.Schema, Verdict: metrics.Verdict{Measurement: metrics.Valid, Valid: true, Reasons: []metrics.Reason{}},
@@ -37,13 +42,13 @@ func normalRun() *metrics.Summary {
 			InputTokens: 144793823, OutputTokens: 4122061, BlockTokens: 512, Fingerprint: "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"},
 		Requests: metrics.Requests{Planned: 12031, Sent: 12031, OK: 12031, Resent: 3, ByOutcome: map[string]int64{"ok": 12031, "reset": 0}},
 		RunLatencies: metrics.RunLatencies{
-			DriftUS:       &stats.Percentiles{P50: 0.412, P75: 1.361, P90: 2.31, P95: 3.07, P99: 12.4, P999: 19.1, Max: 35.77, Mean: 0.981},
-			TTFTMS:        &stats.Percentiles{P50: 51.2, P75: 85.8, P90: 120.4, P95: 180.1, P99: 999.6, P999: 1234.5, Max: 61234.5, Mean: 98.76},
-			TTFTPlannedMS: &stats.Percentiles{P50: 51.2, P75: 85.8, P90: 120.4, P95: 180.1, P99: 999.6, P999: 1234.5, Max: 61234.5, Mean: 98.76},
-			TPOTMS:        &stats.Percentiles{P50: 10.01, P75: 10.11, P90: 10.2, P95: 10.3, P99: 11.2, P999: 12.9, Max: 14.21, Mean: 10.02},
-			ITLMS:         &stats.Percentiles{P50: 10, P75: 10.1, P90: 10.2, P95: 10.9, P99: 13.2, P999: 22.9, Max: 34.21, Mean: 10.02},
-			E2EMS:         &stats.Percentiles{P50: 3420, P75: 4770, P90: 6120, P95: 8003, P99: 12000, P999: 19012, Max: 61234, Mean: 3512},
-			E2EPlannedMS:  &stats.Percentiles{P50: 3420, P75: 4770, P90: 6120, P95: 8003, P99: 12000, P999: 19012, Max: 61234, Mean: 3512},
+			DriftUS:       percentiles(0.412, 1.361, 2.31, 3.07, 12.4, 19.1, 35.77, 0.981),
+			TTFTMS:        percentiles(51.2, 85.8, 120.4, 180.1, 999.6, 1234.5, 61234.5, 98.76),
+			TTFTPlannedMS: percentiles(51.2, 85.8, 120.4, 180.1, 999.6, 1234.5, 61234.5, 98.76),
+			TPOTMS:        percentiles(10.01, 10.11, 10.2, 10.3, 11.2, 12.9, 14.21, 10.02),
+			ITLMS:         percentiles(10, 10.1, 10.2, 10.9, 13.2, 22.9, 34.21, 10.02),
+			E2EMS:         percentiles(3420, 4770, 6120, 8003, 12000, 19012, 61234, 3512),
+			E2EPlannedMS:  percentiles(3420, 4770, 6120, 8003, 12000, 19012, 61234, 3512),
 		},
 		Throughput: metrics.Throughput{RequestsPerS: 204.09, InputTokensPerS: 2456255.1, OutputTokensPerS: 69925.9},
 		Tokens:     metrics.Tokens{Prompt: 144793823, Completion: 4122061, FromUsage: 12031, PerChunk: p(1.0)},
@@ -54,7 +59,7 @@ func normalRun() *metrics.Summary {
 		Writes:      metrics.Writes{Whole: 12000, Partial: 31},
 		Targets:     []metrics.Target{{URL: "http://127.0.0.1:8000", Requests: 12031, OK: 12031}},
 		Client: metrics.Client{CPUS: 41.2, MaxRSSBytes: 1_240_000_000, GCCycles: 2, Senders: 1, SenderProcess: true, Realtime: true, SpinUS: 100, LoadS: 1.9, PrebuildS: 3.4,
-			WireBytes: 870_000_000, Stamps: &metrics.Stamps{Received: true, Reads: 4_200_000}, ReceiveLagUS: &stats.Percentiles{P50: 21, P75: 41, P90: 61, P95: 84, P99: 210, P999: 1200, Max: 1900, Mean: 30.5}},
+			WireBytes: 870_000_000, Stamps: &metrics.Stamps{Received: true, Reads: 4_200_000}, ReceiveLagUS: percentiles(21, 41, 61, 84, 210, 1200, 1900, 30.5)},
 		Limits: metrics.DefaultLimits(), Notes: []string{},
 	}
 }
@@ -71,7 +76,7 @@ func failedRun() *metrics.Summary {
 	s.Client.StolenS, s.Client.StolenShare, s.Client.StolenWorst = p(12.3), p(0.1043), p(0.388)
 	s.Client.ThrottledS, s.Client.RunQueueS, s.Client.SenderRunQueueS = p(0.0), p(41.7), p(0.912)
 	s.Connections = metrics.Connections{Dialled: 12000, NotReady: 60, MaxWaitMS: 5000, ClosedIdle: 11}
-	s.DriftUS = &stats.Percentiles{P50: 12.3, P75: 412.1, P90: 812, P95: 3_400, P99: 8_123, P999: 50_000, Max: 1_212_000, Mean: 812.7}
+	s.DriftUS = percentiles(12.3, 412.1, 812, 3_400, 8_123, 50_000, 1_212_000, 812.7)
 	s.Verdict = verdict.Judge(s)
 	return s
 }
@@ -80,8 +85,8 @@ func partialRun() *metrics.Summary {
 	s := normalRun()
 	s.Run.Partial = true
 	s.Client.Stamps.Sent = true
-	s.WireDriftUS = &stats.Percentiles{P50: 5.41, P75: 6.805, P90: 8.2, P95: 9.9, P99: 31.7, P999: 60.2, Max: 88.1, Mean: 6.02}
-	s.UploadMS = &stats.Percentiles{P50: 0.078, P75: 0.1545, P90: 0.231, P95: 1.71, P99: 14.04, P999: 40.3, Max: 43.1, Mean: 0.572}
+	s.WireDriftUS = percentiles(5.41, 6.805, 8.2, 9.9, 31.7, 60.2, 88.1, 6.02)
+	s.UploadMS = percentiles(0.078, 0.1545, 0.231, 1.71, 14.04, 40.3, 43.1, 0.572)
 	s.Requests = metrics.Requests{Planned: 12031, Sent: 4012, OK: 3990, Failed: 8041, Resent: 1, ByOutcome: map[string]int64{"ok": 3990, "cancelled": 22, "not_sent": 8019}}
 	s.Run.Targets = []string{"http://10.0.0.1:8000", "http://10.0.0.2:8000", "https://a-very-long-name.of-a-cluster.example.com:30443/v1"}
 	first := *s.TTFTMS
