@@ -160,18 +160,22 @@ func (b *breakdown) summary(least int, over bool) *metrics.Breakdown {
 	return out
 }
 
-// jainOfTTFT is Jain's index (R. Jain, D. Chiu and W. Hawe, DEC-TR-301, 1984) of the mean TTFTs; nil of fewer than two.
+// jainOfTTFT is Jain's index (R. Jain, D. Chiu and W. Hawe, DEC-TR-301, 1984) of the mean TTFTs; nil of fewer than two,
+// and if a part has none: it may wait for ever.
 func jainOfTTFT(parts []metrics.Part) *float64 {
-	n, sum, squares := 0.0, 0.0, 0.0
+	sum, squares := 0.0, 0.0
 	for i := range parts {
-		if ttft := parts[i].TTFTMS; ttft != nil {
-			n, sum, squares = n+1, sum+ttft.Mean, squares+ttft.Mean*ttft.Mean
+		ttft := parts[i].TTFTMS
+		if ttft == nil {
+			return nil
 		}
+		sum += ttft.Mean
+		squares += ttft.Mean * ttft.Mean
 	}
-	if n < 2 || squares == 0 {
+	if len(parts) < 2 || squares == 0 {
 		return nil
 	}
-	return new(sum * sum / (n * squares))
+	return new(sum * sum / (float64(len(parts)) * squares))
 }
 
 func requestsOf(p *metrics.Part) float64 { return float64(p.Requests) }

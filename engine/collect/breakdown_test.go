@@ -27,6 +27,29 @@ func answeredBy(instance, endpoint string, ok bool, ttftNS, cached int64) *recor
 	return &r
 }
 
+// TestJain: Jain's index by its definition. An instance that answers nothing is not as good as the others.
+func TestJain(t *testing.T) {
+	for _, c := range []struct {
+		ttfts []int64 // by instance, ms; 0 = it fails
+		want  *float64
+	}{
+		{[]int64{20}, nil},
+		{[]int64{20, 20}, new(1.0)},
+		{[]int64{10, 30}, new(0.8)}, // 40² / (2·1000)
+		{[]int64{20, 20, 0}, nil},
+	} {
+		r := NewCollector([]string{"http://gateway"})
+		for i, ms := range c.ttfts {
+			r.Add(answeredBy(fmt.Sprint("pod-", i), "10.0.0.1:8000", ms > 0, ms*1e6, 0), 0)
+		}
+		got := r.Summary(metrics.Summary{}, Probed{}).Instances.JainTTFT
+		expect.Equal(t, got == nil, c.want == nil, "%v", c.ttfts)
+		if got != nil && c.want != nil {
+			expect.Near(t, *got, *c.want, 1e-9, "index")
+		}
+	}
+}
+
 // TestBreakdown counts again with maps.
 func TestBreakdown(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -578,7 +578,7 @@ type Breakdown struct {
 	TokensCV *float64 `json:"tokens_cv"` // likewise of the prompt tokens of ok requests
 
 	// Jain's index of the parts' mean TTFT, (Σx)² / (N·Σx²): 1 if all are alike, 1/N if one waits for all; null below
-	// two parts
+	// two parts, and if no request of one has a TTFT
 	JainTTFT *float64 `json:"jain_ttft"`
 
 	Rest int64 `json:"rest"` // requests of parts beyond the first 1,024, which are not listed
