@@ -70,7 +70,8 @@ func (c *Collector) notes(s *metrics.Summary, all *targetStats, targets []target
 	}
 	whole := ""
 	if 2*s.Tokens.AtOnce > s.Requests.OK {
-		whole = "; a proxy that buffers streams does that, and TTFT is then the time of the whole answer"
+		whole = "; a proxy that buffers streams does that, or a server whose chunks have their output under a name " +
+			"that is not known here, and TTFT is then the time of the whole answer"
 	}
 	add(s.Tokens.AtOnce > 0, "at_once", "%s brought all tokens at one instant, so there is no TPOT or ITL of them%s",
 		format.Many(s.Tokens.AtOnce, "response"), whole)

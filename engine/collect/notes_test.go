@@ -80,7 +80,7 @@ func TestNotes(t *testing.T) {
 		{name: "longer", record: func(r *record.Record) { r.OutputTokens = 99 }, want: []string{"1 completion longer than recorded"}},
 		{name: "all tokens at one instant", record: func(r *record.Record) { r.LastTokenNS = r.FirstTokenNS },
 			want: []string{"1 response brought all tokens at one instant, so there is no TPOT or ITL of them; " +
-				"a proxy that buffers streams does that, and TTFT is then the time of the whole answer"}},
+				"a proxy that buffers streams does that, or a server whose chunks have their output under a name that is not known here, and TTFT is then the time of the whole answer"}},
 		{name: "shorter", record: func(r *record.Record) { r.OutputTokens = 101 }, info: func(i *metrics.Summary) { i.Limits.ForcedOutput = false },
 			want: []string{"1 completion shorter than recorded, because the output length was not forced"}},
 		{name: "above the ideal", record: func(r *record.Record) { r.CachedTokens = 416 },

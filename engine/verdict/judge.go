@@ -176,7 +176,7 @@ func unfilled(s *metrics.Summary) *metrics.Reason {
 		words = format.Many(has, "job") + " are too few for " + format.Many(wants, "lane")
 		remedy = "take fewer lanes"
 	}
-	if has >= wants || s.Window != nil {
+	if has >= wants || s.Window != nil || s.Run.Partial {
 		return nil
 	}
 	grade := metrics.Limited

@@ -111,6 +111,8 @@ func TestUnfilled(t *testing.T) {
 		expect.Equal(t, v.Measurement, want, "%d slots: %v", slots, said(v))
 		s.Window = new(metrics.Window) // a part of a run has but some of its requests
 		expect.Equal(t, Judge(s).Measurement, metrics.Valid, "%d slots", slots)
+		s.Window, s.Run.Partial = nil, true // nor has what is left of one that was killed
+		expect.Equal(t, len(Judge(s).Reasons), 1, "%d slots", slots)
 	}
 	for _, c := range []struct {
 		jobs, cutOff int64
