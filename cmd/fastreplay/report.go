@@ -15,20 +15,26 @@ import (
 
 	"github.com/fastreplay/fastreplay/engine/export"
 	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/replay"
 	"github.com/fastreplay/fastreplay/engine/report"
 )
 
+// reporting is what the flags of report say.
+type reporting struct {
+	requirements
+	json, full, quiet bool
+	exports           []string
+	html, picture     string
+	goodput           goodput
+	part              report.Part
+	price             float64
+	gpus, kvBytes     int64
+}
+
 // newReportCommand prints what an earlier run found, from its files alone.
 func newReportCommand() *cobra.Command {
-	var asJSON, full, quiet bool
-	var exports []string
-	var html, picture string
-	var g goodput
-	var r requirements
-	var part report.Part
-	var price float64
-	var gpus, kvBytes int64
+	o := &reporting{}
 	c := &cobra.Command{
 		Use:   "report [DIR]",
 		Short: "Print the summary of a run from its results on disk",
@@ -47,103 +53,119 @@ With --from, --to or --steady all numbers are of a part of the run.`,
   fastreplay report --steady --price-per-hour 12 --gpus 8
   fastreplay report results/2026-01-02T150405Z --export vllm`,
 		Args: cobra.ArbitraryArgs,
-		RunE: func(c *cobra.Command, args []string) error {
-			slos, err := g.parse()
-			unknown := export.Check(exports)
-			if unknown != nil {
-				unknown = fmt.Errorf("--export: %w", unknown)
-			}
-			if picture != "" && !strings.HasSuffix(picture, ".svg") {
-				return fmt.Errorf("--picture %s: want a file such as ttft.svg; a page saves graphs as PNG", picture)
-			}
-			if err := errors.Join(err, r.check(), unknown,
-				checkPart(c.Flags(), args, part, price, gpus, kvBytes)); err != nil {
-				return err
-			}
-			dir, err := runNamed(args)
-			if err != nil {
-				return err
-			}
-			s, err := report.LoadPart(dir, part, slos...)
-			if err != nil {
-				return err
-			}
-			s.Price(price)
-			s.ByGPU(gpus)
-			if err := s.SetKVBytes(kvBytes); err != nil {
-				return fmt.Errorf("--kv-bytes: %w", err)
-			}
-			if err := r.judgeAgain(dir, s); err != nil {
-				return err
-			}
-			if err := r.checkRecords(dir, s); err != nil {
-				return err
-			}
-			say := newTerminal(c.ErrOrStderr())
-			screen := newTerminal(c.OutOrStdout())
-			say.quiet, screen.quiet = quiet, quiet
-			if err := replay.WriteExports(dir, exports, s, func(text string) {
-				say.line("%s", text)
-			}); err != nil {
-				if errors.Is(err, export.ErrExists) { // a file in the way is the user's to mend
-					return err
-				}
-				return exitWith(exitInvalid, "%v", err)
-			}
-			if html != "" {
-				write := func(w io.Writer) error { return report.HTML(w, dir, s) }
-				if err := report.WriteWhole(html, write); err != nil {
-					return err
-				}
-				say.line("written: %s", html)
-			}
-			if picture != "" {
-				name := strings.TrimSuffix(filepath.Base(picture), ".svg")
-				write := func(w io.Writer) error { return report.Picture(w, dir, s, name) }
-				if err := report.WriteWhole(picture, write); err != nil {
-					return fmt.Errorf("--picture: %w", err)
-				}
-				say.line("written: %s", picture)
-			}
-			say.annotate(report.Annotations(s)...)
-			if asJSON {
-				return errors.Join(report.EncodeJSON(c.OutOrStdout(), s), r.ending(s))
-			}
-			o := report.PrintOptions{Dir: dir, Page: html, Steps: report.Steps(dir)}
-			// which is of the whole run
-			if page := filepath.Join(dir, report.PageName); html == "" && s.Window == nil && report.Exists(page) {
-				o.Page = page
-			}
-			return errors.Join(screen.summary(s, full, o), r.ending(s))
-		},
+		RunE: o.run,
 	}
 	f := c.Flags()
-	f.BoolVar(&full, "full", false, "print all that the summary has, and not one screen of it")
-	f.BoolVarP(&quiet, "quiet", "q", false, "print only the verdict, where the results are, and errors")
-	f.BoolVar(&asJSON, "json", false, "print the summary as JSON")
-	f.StringVar(&html, "html", "",
+	f.BoolVar(&o.full, "full", false, "print all that the summary has, and not one screen of it")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "print only the verdict, where the results are, and errors")
+	f.BoolVar(&o.json, "json", false, "print the summary as JSON")
+	f.StringVar(&o.html, "html", "",
 		"also write a self-contained HTML page, with what happened by time, to `FILE`")
-	f.StringVar(&picture, "picture", "",
+	f.StringVar(&o.picture, "picture", "",
 		"also write a graph of the page to this `FILE`, which is called as the graph: ttft.svg, ttft-distribution.svg")
-	addExportFlag(f, &exports)
-	g.addFlag(f)
-	r.addFlag(f)
-	addSeconds(f, &part.From, "from", "", 0,
+	addExportFlag(f, &o.exports)
+	o.goodput.addFlag(f)
+	o.requirements.addFlag(f)
+	addSeconds(f, &o.part.From, "from", "", 0,
 		"count what was planned from this `TIME` on, since the run's start")
-	addSeconds(f, &part.To, "to", "", 0, "count what was planned before this `TIME`; 0 = to the end")
-	addValue(f, &part.Steady, parseShare, "", "", "steady",
+	addSeconds(f, &o.part.To, "to", "", 0, "count what was planned before this `TIME`; 0 = to the end")
+	addValue(f, &o.part.Steady, parseShare, "", "", "steady",
 		"count the longest part with requests in flight within `BAND` of their median, 20% if none is given")
 	f.Lookup("steady").NoOptDefVal = "20%"
-	f.Float64Var(&price, "price-per-hour", 0,
+	f.Float64Var(&o.price, "price-per-hour", 0,
 		"`PRICE` of all servers together for an hour, in any currency: what tokens, requests and jobs cost")
-	f.Int64Var(&gpus, "gpus", 0,
+	f.Int64Var(&o.gpus, "gpus", 0,
 		"`N` GPUs of all servers together, if server metrics do not tell: throughput of one")
-	f.Int64Var(&kvBytes, "kv-bytes", 0,
+	f.Int64Var(&o.kvBytes, "kv-bytes", 0,
 		"`N` bytes of one token in the cache, as for inspect: bytes a second that each tier gave")
 	return c
 }
 
-func checkPart(f *pflag.FlagSet, args []string, part report.Part, price float64, gpus, kvBytes int64) error {
+func (o *reporting) run(c *cobra.Command, args []string) error {
+	if o.picture != "" && !strings.HasSuffix(o.picture, ".svg") {
+		return fmt.Errorf("--picture %s: want a file such as ttft.svg; a page saves graphs as PNG", o.picture)
+	}
+	unknown := export.Check(o.exports)
+	if unknown != nil {
+		unknown = fmt.Errorf("--export: %w", unknown)
+	}
+	slos, err := o.goodput.parse()
+	if err = errors.Join(err, o.check(), unknown, o.checkPart(c.Flags(), args)); err != nil {
+		return err
+	}
+	dir, err := runNamed(args)
+	if err != nil {
+		return err
+	}
+	s, err := o.load(dir, slos)
+	if err != nil {
+		return err
+	}
+	say := newTerminal(c.ErrOrStderr())
+	screen := newTerminal(c.OutOrStdout())
+	say.quiet, screen.quiet = o.quiet, o.quiet
+	if err := o.write(dir, s, say); err != nil {
+		return err
+	}
+	say.annotate(report.Annotations(s)...)
+	if o.json {
+		return errors.Join(report.EncodeJSON(c.OutOrStdout(), s), o.ending(s))
+	}
+	print := report.PrintOptions{Dir: dir, Page: o.html, Steps: report.Steps(dir)}
+	// which is of the whole run
+	if page := filepath.Join(dir, report.PageName); o.html == "" && s.Window == nil && report.Exists(page) {
+		print.Page = page
+	}
+	return errors.Join(screen.summary(s, o.full, print), o.ending(s))
+}
+
+// load reads the summary of a run, or of the part of it, and judges it by these objectives.
+func (o *reporting) load(dir string, slos []metrics.SLO) (*metrics.Summary, error) {
+	s, err := report.LoadPart(dir, o.part, slos...)
+	if err != nil {
+		return nil, err
+	}
+	s.Price(o.price)
+	s.ByGPU(o.gpus)
+	if err := s.SetKVBytes(o.kvBytes); err != nil {
+		return nil, fmt.Errorf("--kv-bytes: %w", err)
+	}
+	if err := o.judgeAgain(dir, s); err != nil {
+		return nil, err
+	}
+	return s, o.checkRecords(dir, s)
+}
+
+// write writes the files that are asked for.
+func (o *reporting) write(dir string, s *metrics.Summary, say *terminal) error {
+	err := replay.WriteExports(dir, o.exports, s, func(text string) { say.line("%s", text) })
+	switch {
+	case errors.Is(err, export.ErrExists): // a file in the way is the user's to mend
+		return err
+	case err != nil:
+		return exitWith(exitInvalid, "%v", err)
+	}
+	if o.html != "" {
+		write := func(w io.Writer) error { return report.HTML(w, dir, s) }
+		if err := report.WriteWhole(o.html, write); err != nil {
+			return err
+		}
+		say.line("written: %s", o.html)
+	}
+	if o.picture != "" {
+		name := strings.TrimSuffix(filepath.Base(o.picture), ".svg")
+		write := func(w io.Writer) error { return report.Picture(w, dir, s, name) }
+		if err := report.WriteWhole(o.picture, write); err != nil {
+			return fmt.Errorf("--picture: %w", err)
+		}
+		say.line("written: %s", o.picture)
+	}
+	return nil
+}
+
+// checkPart refuses parts of a run that cannot be, and numbers of servers.
+func (o *reporting) checkPart(f *pflag.FlagSet, args []string) error {
+	part := &o.part
 	switch {
 	case part.Steady > 0 && len(args) > 0 && strings.HasSuffix(args[len(args)-1], "%"):
 		return errors.New("--steady takes its band behind an equals sign: --steady=" + args[len(args)-1])
@@ -153,14 +175,14 @@ func checkPart(f *pflag.FlagSet, args []string, part report.Part, price float64,
 		return errors.New("--steady finds the part by itself; leave --from and --to out")
 	case part.To > 0 && part.To <= part.From:
 		return fmt.Errorf("--to %v is not after --from %v", part.To, part.From)
-	case part != report.Part{} && f.Changed("export"):
+	case *part != report.Part{} && f.Changed("export"):
 		return errors.New("--export writes the whole run; leave out --from, --to and --steady")
-	case f.Changed("price-per-hour") && !(price > 0 && price <= math.MaxFloat64):
-		return fmt.Errorf("--price-per-hour %v: want a number above 0", price)
-	case f.Changed("gpus") && gpus < 1:
-		return fmt.Errorf("--gpus %d: want a number above 0", gpus)
-	case f.Changed("kv-bytes") && kvBytes < 1:
-		return fmt.Errorf("--kv-bytes %d: want the bytes of one token in the cache", kvBytes)
+	case f.Changed("price-per-hour") && !(o.price > 0 && o.price <= math.MaxFloat64):
+		return fmt.Errorf("--price-per-hour %v: want a number above 0", o.price)
+	case f.Changed("gpus") && o.gpus < 1:
+		return fmt.Errorf("--gpus %d: want a number above 0", o.gpus)
+	case f.Changed("kv-bytes") && o.kvBytes < 1:
+		return fmt.Errorf("--kv-bytes %d: want the bytes of one token in the cache", o.kvBytes)
 	}
 	return nil
 }
