@@ -7,12 +7,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -255,9 +253,8 @@ func (o *probingOptions) run(ctx context.Context, out io.Writer, ui *terminal) e
 	if o.quiet {
 		ui.mode = progressNone
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // another interrupt ends the process
-	defer stop()
+	ctx, release := untilSignal(ctx)
+	defer release()
 	r, objectives, err := o.check()
 	if err != nil {
 		return err

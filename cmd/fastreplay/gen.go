@@ -27,14 +27,10 @@ import (
 
 // parseRange reads N or MIN:MAX.
 func parseRange(text string) (r trace.Range, err error) {
-	from, to, two := strings.Cut(text, ":")
-	if !two {
-		to = from
+	if !strings.Contains(text, ":") {
+		text += ":" + text
 	}
-	var errMin, errMax error
-	r.Min, errMin = strconv.Atoi(from)
-	r.Max, errMax = strconv.Atoi(to)
-	if errMin != nil || errMax != nil || r.Min > r.Max {
+	if r.Min, r.Max, err = parsePair(text, ":", strconv.Atoi); err != nil || r.Min > r.Max {
 		return r, errors.New("want a number, or MIN:MAX")
 	}
 	return r, nil

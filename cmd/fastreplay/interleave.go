@@ -11,7 +11,6 @@ import (
 	"math/bits"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -110,10 +109,9 @@ func newInterleaved(words, flags []string, o *comparison, ui *terminal) (*interl
 // run makes all runs, and returns the directories of both sides. What is done when one fails or somebody interrupts
 // stays.
 func (r *interleaved) run(ctx context.Context, interleave string) (dirs [][]string, err error) {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	defer context.AfterFunc(ctx, func() {
-		stop() // another interrupt ends this process, and the runs cancel what is in flight
+	ctx, release := untilSignal(ctx)
+	defer release()
+	defer context.AfterFunc(ctx, func() { // another interrupt ends this process, and the runs cancel what is in flight
 		r.ui.alert("interrupted: no further run is made; requests in flight may end; another interrupt cancels them")
 	})()
 	rounds := r.rounds(interleave)

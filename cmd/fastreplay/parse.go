@@ -21,13 +21,21 @@ func parseOverhead(text string) (*workload.Overhead, error) {
 	if text == "" {
 		return nil, nil
 	}
-	head, tail, ok := strings.Cut(text, ",")
-	h, err1 := strconv.ParseUint(strings.TrimSpace(head), 10, 20)
-	t, err2 := strconv.ParseUint(strings.TrimSpace(tail), 10, 20)
-	if !ok || err1 != nil || err2 != nil {
+	head, tail, err := parsePair(text, ",", func(text string) (uint64, error) {
+		return strconv.ParseUint(strings.TrimSpace(text), 10, 20)
+	})
+	if err != nil {
 		return nil, errors.New("want HEAD,TAIL in tokens, such as 20,5")
 	}
-	return &workload.Overhead{Head: int(h), Tail: int(t)}, nil
+	return &workload.Overhead{Head: int(head), Tail: int(tail)}, nil
+}
+
+// parsePair reads two values with a separator between them.
+func parsePair[T any](text, between string, parse func(string) (T, error)) (a, b T, err error) {
+	first, second, _ := strings.Cut(text, between)
+	a, errFirst := parse(first)
+	b, errSecond := parse(second)
+	return a, b, errors.Join(errFirst, errSecond)
 }
 
 // parseVerified reads how many prompts are to be counted again; -1 = all.
@@ -108,14 +116,10 @@ func parseStart(text string) (s startMoment, err error) {
 
 // parseAssumed reads TTFT,TPOT.
 func parseAssumed(text string) (a sched.AssumedLatency, err error) {
-	ttft, tpot, _ := strings.Cut(text, ",")
-	var errTPOT error
-	a.TTFT, err = time.ParseDuration(ttft)
-	a.TPOT, errTPOT = time.ParseDuration(tpot)
-	if err != nil || errTPOT != nil {
-		return a, errors.New("want TTFT,TPOT, such as 200ms,10ms")
+	if a.TTFT, a.TPOT, err = parsePair(text, ",", time.ParseDuration); err != nil {
+		err = errors.New("want TTFT,TPOT, such as 200ms,10ms")
 	}
-	return a, nil
+	return a, err
 }
 
 // rateMax is the --rate that releases everything at once.
@@ -175,13 +179,11 @@ func parseShare(text string) (float64, error) {
 
 // parseSnapshot reads FROM:TO, two percentages or shares.
 func parseSnapshot(text string) (*workload.Snapshot, error) {
-	from, to, _ := strings.Cut(text, ":")
 	var s workload.Snapshot
-	var errFrom, errTo error
-	s.From, errFrom = parseShare(from)
-	s.To, errTo = parseShare(to)
+	var err error
+	s.From, s.To, err = parsePair(text, ":", parseShare)
 	switch {
-	case errors.Join(errFrom, errTo) != nil || !(min(s.From, s.To) >= 0 && max(s.From, s.To) <= 1):
+	case err != nil || !(min(s.From, s.To) >= 0 && max(s.From, s.To) <= 1):
 		return nil, errors.New("want two shares of a job's time, such as 25%:75%")
 	case s.From > s.To:
 		return nil, errors.New("want the smaller share first, such as 25%:75%")

@@ -5,11 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"runtime"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -106,9 +103,8 @@ func (o *recordOptions) record(ctx context.Context, out io.Writer, ui *terminal)
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends at once
+	ctx, release := untilSignal(ctx)
+	defer release()
 	fmt.Fprintf(out, "listening on %s\n", r.URL())
 	to := "copies of requests"
 	if !o.Mirror {

@@ -24,6 +24,13 @@ type interrupts struct {
 	run   *replay.Running
 }
 
+// untilSignal returns a context that a first signal ends; a second one ends the process. release is to be called.
+func untilSignal(ctx context.Context) (until context.Context, release context.CancelFunc) {
+	until, release = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(until, release)
+	return until, release
+}
+
 func catchSignals(ctx context.Context, ui *terminal) (context.Context, *interrupts) {
 	ctx, cancel := context.WithCancel(ctx)
 	in := &interrupts{
