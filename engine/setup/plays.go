@@ -15,8 +15,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
-// Plays reports whether jobs are not only run whole and once each.
-func (s *Sessions) Plays() bool { return s.Snapshot != nil || s.Recycle }
+// PlansPlays reports whether jobs are not only run whole and once each.
+func (s *Sessions) PlansPlays() bool { return s.Snapshot != nil || s.Recycle }
 
 // playsFlag is the flag by which they are not.
 func (s *Sessions) playsFlag() string {
@@ -31,7 +31,7 @@ func (o *Options) checkPlays() error {
 	s := &o.Sessions
 	flag := s.playsFlag()
 	switch {
-	case !s.Plays():
+	case !s.PlansPlays():
 		return nil
 	case o.Pacing.Lanes == 0:
 		return fmt.Errorf("%s: it says how lanes take jobs; give --sessions lanes=N", flag)
@@ -53,7 +53,7 @@ func (p *Prepared) play(t *trace.Trace) (*trace.Trace, error) {
 	o := p.o
 	s := &o.Sessions
 	switch {
-	case !s.Plays():
+	case !s.PlansPlays():
 		return t, nil
 	case s.Snapshot != nil && t.Untimed:
 		return nil, fmt.Errorf("--snapshot: no row of %s says when it arrived", t.Name)
@@ -138,7 +138,7 @@ func (p *Prepared) describePlays() {
 	if s.Recycle {
 		p.line(
 			"       jobs are taken again; %s are planned, each behind a marker of %s",
-			format.Many(p.plays.Plays, "play"),
+			format.Many(p.plays.Count, "play"),
 			format.Many(p.Trace.BlockTokens, "token"),
 		)
 	}
@@ -146,7 +146,7 @@ func (p *Prepared) describePlays() {
 		p.note(
 			"plays_short",
 			"--recycle: there is memory for %s; if servers are so fast that lanes need more, they find none",
-			format.Many(p.plays.Plays, "play"),
+			format.Many(p.plays.Count, "play"),
 		)
 	}
 }

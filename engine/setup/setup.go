@@ -190,7 +190,8 @@ type Facts struct {
 func Prepare(ctx context.Context, o *Options, notes *Notes) (*Prepared, error) {
 	p := newPrepared(o, notes)
 	for _, step := range []func(context.Context) error{
-		p.readTrace, p.findTarget, p.probe, p.countVerbatim, p.fit, p.checkMetrics, p.layout, p.fill, p.verify,
+		p.read, p.plan, p.chooseAPI, p.describeTrace,
+		p.findTarget, p.probe, p.countVerbatim, p.fit, p.checkMetrics, p.layout, p.fill, p.verify,
 	} {
 		err := step(ctx)
 		if ctx.Err() != nil { // what an interrupted step found may be wrong

@@ -18,17 +18,6 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// readTrace reads the trace, decides when its requests are sent and which API they use.
-func (p *Prepared) readTrace(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{p.read, p.plan, p.chooseAPI} {
-		if err := step(ctx); err != nil {
-			return err
-		}
-	}
-	p.describeTrace()
-	return nil
-}
-
 // read reads the trace and makes as much of it as was asked for.
 func (p *Prepared) read(ctx context.Context) error {
 	o := p.o
@@ -174,7 +163,7 @@ func (p *Prepared) goOn(t *trace.Trace) (*trace.Trace, error) {
 	o := p.o
 	switch {
 	case o.Limits.Until == "" || o.Pacing.Duration == 0 || t.Len() == 0,
-		o.Repeat > 1 || o.Amplify != 1 || o.Sessions.Plays(), // they say what follows
+		o.Repeat > 1 || o.Amplify != 1 || o.Sessions.PlansPlays(), // they say what follows
 		o.Pacing.AtOnce || o.Pacing.Timed() && t.PeriodNS() == 0:
 		return t, nil
 	case t.Verbatims() > 0:
@@ -228,7 +217,7 @@ func (o *Options) passes(t *trace.Trace, most int) (int, error) {
 }
 
 // describeTrace tells what was read.
-func (p *Prepared) describeTrace() {
+func (p *Prepared) describeTrace(context.Context) error {
 	t := p.Trace
 	sent := min(p.Plan.Requests, p.Facts.Selected)
 	units := "no timestamps"
@@ -246,6 +235,7 @@ func (p *Prepared) describeTrace() {
 	if n := p.o.Repeat; n > 1 {
 		p.detail("      %d times in a row: from the second time on the servers' caches may hold all of it", n)
 	}
+	return nil
 }
 
 // CountAnswers counts the tokens of recorded answers where the file does not, with the named tokenizer, or

@@ -43,7 +43,7 @@ type Plays struct {
 	Trace   *trace.Trace
 	Primers int // so many requests, the first, bring into caches what was there at the snapshots
 	Prepare int // so many, with the primers, are sent before any other
-	Plays   int
+	Count   int
 	// Begun are the plays of which requests may leave before the barrier. They are the first one of each lane, in
 	// order, and those that lanes take while they warm up.
 	Begun []BegunPlay
@@ -109,7 +109,7 @@ func (p Pool) Of(t *trace.Trace) (*Plays, error) {
 		Trace:     played,
 		Primers:   len(d.primers),
 		Prepare:   len(d.primers) + len(d.warmUp),
-		Plays:     d.plays,
+		Count:     d.plays,
 		Begun:     d.begun,
 		Before:    before,
 		Short:     d.short,

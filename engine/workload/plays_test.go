@@ -77,8 +77,8 @@ func TestPlaysByHand(t *testing.T) {
 	if !slices.Equal(got, want) || plays.Primers != 2 || plays.Prepare != 3 {
 		t.Errorf("%d primers, %d prepare\n%q, want\n%q", plays.Primers, plays.Prepare, got, want)
 	}
-	if plays.Plays != 2 || plays.Trace.Len() != 11 || plays.Trace.JobName(4) != "job~1" || plays.Trace.Row[4] != 0 {
-		t.Errorf("%d plays of %d requests", plays.Plays, plays.Trace.Len())
+	if plays.Count != 2 || plays.Trace.Len() != 11 || plays.Trace.JobName(4) != "job~1" || plays.Trace.Row[4] != 0 {
+		t.Errorf("%d plays of %d requests", plays.Count, plays.Trace.Len())
 	}
 }
 
@@ -129,7 +129,7 @@ func TestPlaysOfPools(t *testing.T) {
 			before[int(plays.Trace.Clone[i])*jobs+ofRow[plays.Trace.Row[i]]] = int(n)
 		}
 		warmUps := map[int]int{} // of lanes
-		for play := range plays.Plays {
+		for play := range plays.Count {
 			want := rowsOfPlay(recorded, p, rows[play%jobs], play)
 			if play < len(plays.Begun) {
 				counted := map[string]int{}
@@ -170,7 +170,7 @@ func TestPlaysOfPools(t *testing.T) {
 		number, _ := plays.Trace.JobNumbers()
 		for i, k := range number { // first plays come before all others
 			play := int(plays.Trace.Clone[i])*jobs + ofRow[plays.Trace.Row[i]]
-			must.Equal(t, play < len(plays.Begun), int(k) < min(len(plays.Begun), plays.Plays), "%+v: job %d of the plan, begun before the barrier", p, k)
+			must.Equal(t, play < len(plays.Begun), int(k) < min(len(plays.Begun), plays.Count), "%+v: job %d of the plan, begun before the barrier", p, k)
 			if play >= p.Lanes && play < len(plays.Begun) {
 				must.Equal(t, int(k), play, "%+v: job of the plan that lanes take in this order", p)
 			}
