@@ -209,11 +209,8 @@ func (o *options) completeLimits() (err error) {
 
 // completeStart reads when the run begins.
 func (o *options) completeStart() error {
-	switch {
-	case o.start.asked && slices.Contains(o.Traces, "-"):
+	if o.start.asked && slices.Contains(o.Traces, "-") {
 		return errors.New("--start-at - and a trace of -: standard input cannot have both; give the trace as a file")
-	case o.start.asked && o.Barrier != "" && o.IsShard():
-		return errors.New("--start-barrier and --start-at: give one of them")
 	}
 	o.StartAt = o.start.at
 	return nil

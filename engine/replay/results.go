@@ -382,30 +382,26 @@ func placementNotes(p sched.Placement) metrics.Notes {
 	)
 }
 
-// tookAll reports whether lanes took all plays that were planned, before anybody stopped the run, and how many.
-func (r *runner) tookAll(found engine.Result) (plays int, all bool) {
+// tookAll reports whether lanes took all plays that were planned, before anybody stopped the run, and how many. ranOut:
+// the run was over before its time, since lanes had no more.
+func (r *runner) tookAll(found engine.Result) (plays int, all, ranOut bool) {
 	d := r.load.Plan.Dependencies
 	if !r.cfg.Sessions.Recycle || d == nil || found.Run.Partial || r.aborted != "" {
-		return 0, false
+		return 0, false, false
 	}
 	plays = d.Jobs()
 	first := slices.Index(d.Job, int32(plays-1))
-	return plays, !slices.Contains(found.LeftOut, int32(first))
-}
-
-// ranOut reports whether the run was over before its time, since lanes had no more plays.
-func (r *runner) ranOut(found engine.Result) bool {
-	_, all := r.tookAll(found)
+	all = !slices.Contains(found.LeftOut, int32(first))
 	early := r.until != nil && r.until.Reached
-	return all && !early && found.Run.DurationS < r.cfg.Pacing.Duration.Seconds()
+	return plays, all, all && !early && found.Run.DurationS < r.cfg.Pacing.Duration.Seconds()
 }
 
 // playReasons are why the load was not that of --recycle.
 func (r *runner) playReasons(found engine.Result) []metrics.Reason {
-	if !r.ranOut(found) {
+	plays, _, ranOut := r.tookAll(found)
+	if !ranOut {
 		return nil
 	}
-	plays, _ := r.tookAll(found)
 	return []metrics.Reason{{
 		Code:  metrics.NoPlays,
 		Grade: metrics.Invalid,
@@ -418,8 +414,8 @@ func (r *runner) playReasons(found engine.Result) []metrics.Reason {
 
 // playNotes notes that lanes took all plays that were planned.
 func (r *runner) playNotes(found engine.Result) metrics.Notes {
-	plays, all := r.tookAll(found)
-	if !all || r.ranOut(found) {
+	plays, all, ranOut := r.tookAll(found)
+	if !all || ranOut {
 		return nil
 	}
 	return metrics.NotesOf(

@@ -122,7 +122,7 @@ func (c *Config) checkStart() error {
 		)
 	case c.Barrier != "" && !c.IsShard():
 		return errors.New("--start-barrier: it is where shards begin together; say which one this is, with --shard")
-	case c.Barrier != "" && !c.StartAt.IsZero():
+	case c.Barrier != "" && (!c.StartAt.IsZero() || c.AskStart != nil):
 		return errors.New("--start-barrier and --start-at: give one of them")
 	}
 	if err := setup.OneOf("late-start", c.LateStart, "", shard.LateFail, shard.LateJoin); err != nil {

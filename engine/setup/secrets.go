@@ -14,23 +14,14 @@ import (
 // secretHeaders are the user's headers and the bearer key. Their values never reach a result or the terminal.
 func (o *Options) secretHeaders() ([]http1.Header, error) {
 	var headers []http1.Header
-	own := []string{
-		"Host",
-		"Content-Length",
-		"Content-Type",
-		"Transfer-Encoding",
-		"Connection",
-		"X-Request-Id",
-		"Accept",
-		"User-Agent",
-	}
+	const own = " host content-length content-type transfer-encoding connection x-request-id accept user-agent "
 	for _, text := range o.Headers {
 		name, value, _ := strings.Cut(text, ":")
 		h := http1.Header{Name: strings.TrimSpace(name), Value: strings.TrimSpace(value)}
 		if err := h.Validate(); err != nil {
 			return nil, fmt.Errorf("--header %s: %w", h.Name, err)
 		}
-		if slices.ContainsFunc(own, func(name string) bool { return strings.EqualFold(name, h.Name) }) {
+		if strings.Contains(own, " "+strings.ToLower(h.Name)+" ") {
 			return nil, fmt.Errorf("--header %s: fastreplay sets this header itself", h.Name)
 		}
 		headers = append(headers, h)
