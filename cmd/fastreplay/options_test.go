@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/setup"
@@ -22,13 +20,8 @@ import (
 // given parses a command line of a replay.
 func given(t *testing.T, line string) (*options, error) {
 	t.Helper()
-	var o options
-	f := pflag.NewFlagSet("replay", pflag.ContinueOnError)
-	o.addFlags(f)
-	if err := f.Parse(strings.Fields(line)); err != nil {
-		return &o, explainFlag(nil, err)
-	}
-	return &o, o.complete(f.Args())
+	o, _, err := typed(strings.Fields(line)...)
+	return o, err
 }
 
 func TestProofFlags(t *testing.T) {
