@@ -335,7 +335,8 @@ func (r *Run) useStamps(stamps wire.Stamps) {
 	}
 }
 
-// TestClosedLoopEndsInTime: what is not released before its end is left out. TestTurnsWait has what is in flight.
+// TestClosedLoopEndsInTime: what is not released before its end is left out, and few connections are made. TestTurnsWait
+// has what is in flight.
 func TestClosedLoopEndsInTime(t *testing.T) {
 	const all, end = 1 << 16, 200 * time.Millisecond
 	w, s := equalWork(t, all, func(a []int64) (sched.Plan, error) { return sched.Closed(len(a), 4, end) })
@@ -343,6 +344,9 @@ func TestClosedLoopEndsInTime(t *testing.T) {
 	f := do(t, s, newRun(t, oneThread, w, k))
 	if out := len(f.LeftOut); len(k.records)+out != all || out == 0 {
 		t.Errorf("%d records and %d left out of %d requests", len(k.records), out, all)
+	}
+	if f.Connections.Dialled > 4+1+dialSpare || f.Client.Machine.SenderRunQueueS != nil {
+		t.Errorf("%+v, %+v", f.Connections, f.Client.Machine)
 	}
 	for _, rec := range k.records {
 		if rec.PlannedNS >= int64(end) || rec.DriftNS() < 0 {

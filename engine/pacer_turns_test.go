@@ -2,10 +2,10 @@ package engine
 
 import (
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/sched"
@@ -74,81 +74,56 @@ func byRow(records []*record.Record) map[int64]*record.Record {
 	return rows
 }
 
-// TestTurnsWait holds every turn to its rule, in trace time and in a closed loop, with and without time to think.
+// TestTurnsWait: without jobs, in trace time and in a closed loop, with and without time to think, each turn leaves at
+// the very instant that those which it waits for, its own instant and a free slot allow.
 func TestTurnsWait(t *testing.T) {
-	const n = 200
-	after := conversations(n)
-	think := make([]int64, n)
-	for i := range think {
-		think[i] = int64(i%4) * 700_000
-	}
-	for name, c := range map[string]struct {
-		turns       *sched.Dependencies
-		concurrency int
-	}{
-		"gated":               {turnsAfter(after, nil), 0},
-		"think":               {turnsAfter(after, think), 0},
-		"gated, closed loop":  {turnsAfter(after, nil), 6},
-		"think, closed loop":  {turnsAfter(after, think), 6},
-		"nobody follows":      {turnsAfter(slices.Repeat([]int32{trace.NoTurn}, n), nil), 0},
-		"one after the other": {turnsAfter(chain(n), nil), 4},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w, s := equalWork(t, n, following(c.turns, c.concurrency, 0))
-			peak := s.counted(func() { time.Sleep(time.Duration(rand.IntN(4)) * time.Millisecond) })
-			k := new(sink)
-			r := newRun(t, oneThread, w, k)
-			f := do(t, s, r)
-			rows := byRow(k.records)
-			if len(rows) != n || len(k.records) != n || k.outcomes()[record.OK] != n {
-				t.Fatalf("%d rows in %d records, %v", len(rows), len(k.records), k.outcomes())
-			}
-			if most := int64(c.concurrency); most > 0 && (peak.Load() > most || f.Connections.Dialled > most+1+dialSpare || f.Client.Machine.SenderRunQueueS != nil) {
-				t.Errorf("%d in flight, want at most %d; %+v, %+v", peak.Load(), most, f.Connections, f.Client.Machine)
-			}
-			for i := range n {
-				checkTurn(t, w.Plan, i, rows)
-			}
-		})
-	}
-}
-
-func chain(n int) []int32 {
-	after := make([]int32, n)
-	for i := range after {
-		after[i] = int32(i) - 1
-	}
-	return after
-}
-
-// checkTurn checks the rule for turn i by the records alone.
-func checkTurn(t *testing.T, p sched.Plan, i int, rows map[int64]*record.Record) {
-	t.Helper()
-	rec := rows[int64(i)]
-	if rec.DriftNS() < 0 {
-		t.Errorf("row %d left %d ns before it was released", i, -rec.DriftNS())
-	}
-	end := int64(0)
-	waits := p.Dependencies.Of(int32(i))
-	for _, w := range waits {
-		before := rows[int64(w.On)]
-		since := before.DoneNS
-		if w.Dispatch {
-			since = before.SentNS
+	const n = 100
+	for seed := range graphs(200) {
+		rng := rand.New(rand.NewPCG(seed, 33))
+		think, slots := rng.IntN(2) == 0, rng.IntN(8) // 0 = in trace time
+		delays, own := make([]int64, n), make([]int64, n)
+		l := &lanesLoad{took: make([]int64, n), refused: make([]bool, n), seenNS: make([]int64, n)}
+		for i := range n {
+			delays[i], own[i] = rng.Int64N(3e9), int64(i)*1e9
+			l.took[i] = 1 + rng.Int64N(4e9)
 		}
-		end = max(end, since+w.DelayNS)
+		if !think {
+			delays = nil
+		}
+		d := turnsAfter(conversations(n), delays)
+		plan := must.Have(sched.FromTrace(own, 1, 0))(t)
+		if slots > 0 {
+			plan = must.Have(sched.Closed(n, slots, 0))(t)
+		}
+		l.plan = must.Have(plan.Following(d))(t)
+		got := l.drive(t)
+		inFlight := func(at int64) (n int) {
+			for k, from := range got.released {
+				n += number(from <= at && got.ended[k] > at)
+			}
+			return n
+		}
+		for i, at := range got.released {
+			earliest := int64(0)
+			for _, w := range d.Of(int32(i)) {
+				earliest = max(earliest, got.ended[w.On]+w.DelayNS)
+			}
+			switch {
+			case slots == 0 && (!think || len(d.Of(int32(i))) == 0):
+				must.Equal(t, at, max(earliest, own[i]), "seed %d: turn %d in trace time", seed, i)
+			case slots == 0 || at == earliest:
+				must.Equal(t, at, earliest, "seed %d: turn %d", seed, i)
+			default:
+				must.Equal(t, inFlight(at-1), slots, "seed %d: in flight while turn %d could have left at %d: %d", seed, i, earliest, at)
+			}
+			must.Equal(t, at >= earliest && (slots == 0 || inFlight(at) <= slots), true, "seed %d: turn %d of %d slots at %d", seed, i, slots, at)
+		}
 	}
-	if rec.PlannedNS < end {
-		t.Errorf("row %d was released %d ns before those that it waits for allowed it: %v", i, end-rec.PlannedNS, waits)
+}
+
+func number(is bool) int {
+	if is {
+		return 1
 	}
-	if !p.Open() {
-		return
-	}
-	own := p.ReleaseNS[i]
-	switch {
-	case len(waits) == 0 && rec.PlannedNS != own:
-		t.Errorf("row %d follows nobody and was released at %d, want %d", i, rec.PlannedNS, own)
-	case !p.Dependencies.Think && rec.PlannedNS < own:
-		t.Errorf("row %d was released %d ns before its own instant", i, own-rec.PlannedNS)
-	}
+	return 0
 }
