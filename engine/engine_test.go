@@ -88,25 +88,6 @@ func (s *server) each(c net.Conn, answer func(request []byte) []byte) {
 	}
 }
 
-// counted makes the server count how many requests it has in hand at once, each for as long as work takes.
-func (s *server) counted(work func()) (peak *atomic.Int64) {
-	var now atomic.Int64
-	peak = new(atomic.Int64)
-	s.handle = func(_ int64, c net.Conn) {
-		s.each(c, func([]byte) []byte {
-			for n := now.Add(1); ; {
-				if most := peak.Load(); n <= most || peak.CompareAndSwap(most, n) {
-					break
-				}
-			}
-			work()
-			now.Add(-1)
-			return s.answer
-		})
-	}
-	return peak
-}
-
 // after calls f when n requests have been served.
 func (s *server) after(n int64, f func()) {
 	for s.served.Load() < n {

@@ -152,11 +152,11 @@ var actionWorlds = []actionWorld{
 }
 
 // TestActionsInWorlds: an action is said to have landed if it has, and never since the load rose or since something
-// went wrong before it.
+// went wrong before it. FASTREPLAY_WORLDS makes more runs.
 func TestActionsInWorlds(t *testing.T) {
 	for i := range actionWorlds {
 		w := &actionWorlds[i]
-		for seed := range uint64(40) {
+		for seed := range uint64(5 * worldSeeds()) {
 			a := w.run(seed).Actions[0]
 			if a.Landed != w.landed || !strings.Contains(a.Proof, w.proof) {
 				t.Errorf("%s, seed %d: landed %v, %q", w.name, seed, a.Landed, a.Proof)
@@ -333,7 +333,7 @@ func TestWhoseEffect(t *testing.T) {
 // nothing, or kills another server. Its own effect is found in all worlds. The first one's is called the second one's only
 // by the coincidence that the manual owns to: the second comes just before it.
 func TestLateEffectsOfWhatLanded(t *testing.T) {
-	const worlds = 400
+	worlds := 50 * worldSeeds()
 	wrong, missed, possible := 0, 0, 0
 	for seed := range uint64(worlds) {
 		rng := rand.New(rand.NewPCG(seed, 32))
