@@ -266,6 +266,13 @@ func (s *Search) Answer() Answer {
 	switch {
 	case c == nil:
 		a.Complete = false
+		// no probe is that easy, so none could confirm it
+		if least, _ := s.bounds(); easy != nil && *easy > 0 && s.logLoad(*easy) < least-1e-9 {
+			a.Load = s.held()
+			easy = nil
+			a.Why = fmt.Sprintf("Nothing shows that the objectives hold at %.4g, the easiest load to be tried: "+
+				"another --range or a larger --window would tell.", s.load(least))
+		}
 	case c.Verdict != Holds:
 		a.Complete = false
 		easy = nil

@@ -3,6 +3,7 @@ package capacity
 import (
 	"cmp"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -116,6 +117,42 @@ func TestSearchBounds(t *testing.T) {
 			t.Errorf("%s: got %+v", name, a)
 		}
 	}
+}
+
+// TestNoneSucceeded: the easiest load at which no request succeeded bounds no capacity, as one bounds it at which most
+// failed.
+func TestNoneSucceeded(t *testing.T) {
+	for share, bounded := range map[float64]bool{1: false, 0.9: true} {
+		s := must.Have(New(Config{Objectives: objectivesOf(t, "ttft.p95<1s"), WindowS: 60, Least: 4, From: 4}))(t)
+		s.Add(Outcome{
+			Probe:   Probe{Number: 1, Load: 4},
+			Slices:  []Slice{{Requests: 500, Beyond: []int64{int64(500 * share)}}},
+			SliceS:  60,
+			Verdict: Breaks,
+			Numbers: map[string]float64{ErrorRate: share},
+		})
+		a := s.Answer()
+		expect.Equal(t, a.High != nil, bounded, "%+v", a)
+		expect.Equal(t, strings.Contains(a.Why, "see what the servers answer"), !bounded, "%s", a.Why)
+	}
+}
+
+// TestNothingHeld: if a fifth of the requests is late at every load of the range, where a twentieth may be, no load is
+// given as a capacity, and none below the range as its lower end.
+func TestNothingHeld(t *testing.T) {
+	s := must.Have(New(Config{Objectives: objectivesOf(t, "ttft.p95<1s"), WindowS: 6, Least: 20, From: 20}))(t)
+	for i, load := range []float64{20, 40, 30} {
+		s.Add(Outcome{
+			Probe:   Probe{Number: i + 1, Load: load},
+			Slices:  slices.Repeat([]Slice{{Requests: 5, Beyond: []int64{1}}}, 30),
+			SliceS:  0.2,
+			Verdict: Edge,
+		})
+	}
+	a := s.Answer()
+	expect.Equal(t, a.Low, 0, "%+v", a)
+	expect.Equal(t, a.Load, 0, "%+v", a)
+	expect.Contains(t, a.Why, "Nothing shows that the objectives hold at 20,", "why")
 }
 
 func TestNewRefuses(t *testing.T) {
