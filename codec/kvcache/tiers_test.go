@@ -190,19 +190,6 @@ func TestTiersAgreeWithLists(t *testing.T) {
 	}
 }
 
-// TestTierFollowsTheCurve: one LRU tier hits what the curve of all capacities says.
-func TestTierFollowsTheCurve(t *testing.T) {
-	chance := rand.New(rand.NewPCG(1, 2))
-	ids, tokens := randomPrompts(chance, 2000)
-	d, r, _ := promptsOf(ids, tokens)
-	curve := d.Curve(TailFirst)
-	for slots := int64(1); slots < 400; slots += 7 {
-		if got, want := hitsOf(r, PolicyLRU, slots)[0], curve.at(slots*tierBlockTokens).tokens; got != want {
-			t.Errorf("%d slots: %d tokens hit, the curve says %d", slots, got, want)
-		}
-	}
-}
-
 // bestHits is the most tokens that any cache of so many slots can hit from a use on: it tries every choice of what to
 // let go, the new block too.
 func bestHits(prompts [][]reference, slots int, held []uint32, memo map[string]int64) int64 {

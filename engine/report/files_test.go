@@ -108,9 +108,7 @@ func TestLoadErrors(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		must.Do(t, os.WriteFile(filepath.Join(dir, SummaryName), []byte(content), 0o600))
-		if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", content, err, want)
-		}
+		expect.Refused(Load(dir))(t, want, content)
 	}
 	if _, err := Load(t.TempDir()); !errors.Is(err, ErrNoResults) {
 		t.Errorf("an empty directory: %v", err)

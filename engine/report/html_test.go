@@ -147,9 +147,7 @@ func TestHTMLOfKilledRun(t *testing.T) {
 	}
 	s := must.Have(Load(dir))(t)
 	must.Do(t, os.WriteFile(filepath.Join(dir, ServerMetricsName), []byte("{}\nx\n"), 0o644))
-	if err := HTML(&bytes.Buffer{}, dir, s); err == nil || !strings.Contains(err.Error(), ServerMetricsName+":2: ") {
-		t.Errorf("a broken file: %v", err)
-	}
+	expect.Error(t, HTML(&bytes.Buffer{}, dir, s), ServerMetricsName+":2: ", "a broken file")
 }
 
 // TestPicture: a graph of the page is an SVG of its own, and an unknown name is answered with those there are.

@@ -102,14 +102,10 @@ func TestRecountRefuses(t *testing.T) {
 	}
 	s.Targets[1].URL = s.Targets[0].URL
 	must.Do(t, WriteSummary(dir, s))
-	if _, err := Load(dir, slos(t, list)...); err == nil || !strings.Contains(err.Error(), "http://a:1 as several targets") {
-		t.Errorf("one URL twice: %v", err)
-	}
+	expect.Refused(Load(dir, slos(t, list)...))(t, "http://a:1 as several targets", "one URL twice")
 	bare := t.TempDir()
 	must.Do(t, WriteSummary(bare, normalRun()))
-	if _, err := Load(bare, slos(t, list)...); err == nil || !strings.Contains(err.Error(), "has no requests.jsonl") {
-		t.Errorf("no records: %v", err)
-	}
+	expect.Refused(Load(bare, slos(t, list)...))(t, "has no requests.jsonl", "no records")
 }
 
 // TestLeftOutIsNoFailure: what the user left out of a run is no failure to a report of the records alone, nor does
