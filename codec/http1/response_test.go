@@ -72,6 +72,9 @@ func same(a, b result) bool {
 	return a == b
 }
 
+// broken is a response whose head is right, and which is found to be wrong after so much of its body.
+func broken(body string, err error) result { return result{headDone: true, body: body, err: err} }
+
 var responses = []struct {
 	name, in string
 	want     result
@@ -112,9 +115,9 @@ var responses = []struct {
 	{"nothing", "", result{err: ErrNoResponse}},
 	{"half a status line", "HTTP/1.1 2", result{err: ErrTruncated}},
 	{"only an interim response", "HTTP/1.1 100 Continue\r\n\r\n", result{err: ErrTruncated}},
-	{"half a body", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel", result{headDone: true, body: "hel", err: ErrTruncated}},
-	{"no last chunk", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n", result{headDone: true, body: "hel", err: ErrTruncated}},
-	{"no end of the trailers", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", result{headDone: true, err: ErrTruncated}},
+	{"half a body", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel", broken("hel", ErrTruncated)},
+	{"no last chunk", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n", broken("hel", ErrTruncated)},
+	{"no end of the trailers", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", broken("", ErrTruncated)},
 	{"not HTTP", "SSH-2.0-OpenSSH_9.6\r\n", result{err: ErrBadHead}},
 	{"HTTP/2", "HTTP/2.0 200 OK\r\n\r\n", result{err: ErrBadHead}},
 	{"status 099", "HTTP/1.1 099 OK\r\n\r\n", result{err: ErrBadHead}},
@@ -135,26 +138,26 @@ var responses = []struct {
 	{"unknown transfer coding", "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", result{err: ErrUnsupported}},
 	{"chunked twice", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n", result{err: ErrUnsupported}},
 	{"unknown content coding", "HTTP/1.1 200 OK\r\nContent-Encoding: br\r\n\r\n", result{err: ErrUnsupported}},
-	{"chunk size not hex", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", result{headDone: true, err: ErrBadChunk}},
-	{"chunk size empty", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\r\n", result{headDone: true, err: ErrBadChunk}},
-	{"chunk size 0x5", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0x5\r\nhello\r\n", result{headDone: true, err: ErrBadChunk}},
-	{"chunk size negative", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\nhello\r\n", result{headDone: true, err: ErrBadChunk}},
-	{"chunk size over int64", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n8000000000000000\r\n", result{headDone: true, err: ErrBadChunk}},
-	{"chunk size of 17 digits", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n00000000000000001\r\nx\r\n", result{headDone: true, err: ErrBadChunk}},
-	{"chunk size ends in LF", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\nx\r\n", result{headDone: true, err: ErrBadChunk}},
-	{"chunk longer than its size", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhello\r\n", result{headDone: true, body: "hel", err: ErrBadChunk}},
-	{"chunk ends in LF", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\n0\r\n\r\n", result{headDone: true, body: "x", err: ErrBadChunk}},
+	{"chunk size not hex", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", broken("", ErrBadChunk)},
+	{"chunk size empty", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\r\n", broken("", ErrBadChunk)},
+	{"chunk size 0x5", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0x5\r\nhello\r\n", broken("", ErrBadChunk)},
+	{"chunk size negative", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\nhello\r\n", broken("", ErrBadChunk)},
+	{"chunk size over int64", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n8000000000000000\r\n", broken("", ErrBadChunk)},
+	{"chunk size of 17 digits", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n00000000000000001\r\nx\r\n", broken("", ErrBadChunk)},
+	{"chunk size ends in LF", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\nx\r\n", broken("", ErrBadChunk)},
+	{"chunk longer than its size", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhello\r\n", broken("hel", ErrBadChunk)},
+	{"chunk ends in LF", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\n0\r\n\r\n", broken("x", ErrBadChunk)},
 	{"later chunk sizes", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0002\r\nbc\r\n0000000003\r\ndef\r\nA;x=y\r\n0123456789\r\n000\r\n\r\n",
 		result{status: 200, length: -1, chunked: true, keepAlive: true, headDone: true, done: true, body: "abcdef0123456789"}},
-	{"later chunk size not hex", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n1g\r\n", result{headDone: true, body: "x", err: ErrBadChunk}},
-	{"later chunk size empty", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n\r\n", result{headDone: true, body: "x", err: ErrBadChunk}},
-	{"later chunk size ends in LF", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n1\n\ny\r\n", result{headDone: true, body: "x", err: ErrBadChunk}},
-	{"later chunk size ends in CR", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n1\ry\r\n", result{headDone: true, body: "x", err: ErrBadChunk}},
-	{"later chunk size over int64", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n8000000000000001\r\n", result{headDone: true, body: "x", err: ErrBadChunk}},
-	{"chunk ends in CR and CRLF", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\r\n1\r\ny\r\n", result{headDone: true, body: "x", err: ErrBadChunk}},
-	{"last line ends in LF", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\n", result{headDone: true, err: ErrBadChunk}},
-	{"trailer ends in LF", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nA: b\n\r\n", result{headDone: true, err: ErrBadChunk}},
-	{"bad trailer", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nabc\r\n\r\n", result{headDone: true, err: ErrBadChunk}},
+	{"later chunk size not hex", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n1g\r\n", broken("x", ErrBadChunk)},
+	{"later chunk size empty", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n\r\n", broken("x", ErrBadChunk)},
+	{"later chunk size ends in LF", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n1\n\ny\r\n", broken("x", ErrBadChunk)},
+	{"later chunk size ends in CR", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n1\ry\r\n", broken("x", ErrBadChunk)},
+	{"later chunk size over int64", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n8000000000000001\r\n", broken("x", ErrBadChunk)},
+	{"chunk ends in CR and CRLF", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\r\n1\r\ny\r\n", broken("x", ErrBadChunk)},
+	{"last line ends in LF", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\n", broken("", ErrBadChunk)},
+	{"trailer ends in LF", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nA: b\n\r\n", broken("", ErrBadChunk)},
+	{"bad trailer", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nabc\r\n\r\n", broken("", ErrBadChunk)},
 }
 
 // TestResponses reads each whole, in three parts cut anywhere, and byte by byte.
