@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
@@ -108,49 +109,49 @@ func TestResponseOutcomes(t *testing.T) {
 	cases := []struct {
 		name, raw string
 		end       error
-		outcome   record.Outcome
+		outcome   record.Outcome // 0 = ok
 		chunks    int64
-		tokens    int64
+		tokens    int64 // 0 = one a chunk
 		err       string
-		reusable  bool
+		spent     bool // the connection cannot be used again
 	}{
-		{name: "whole stream", raw: chunked(events(3, finish, usage(9, 3, 0), done)), outcome: record.OK, chunks: 3, tokens: 3, reusable: true},
-		{name: "last token is in the finish chunk", raw: chunked(events(3, finish, usage(9, 4, 0), done)), outcome: record.OK, chunks: 4, tokens: 4, reusable: true},
-		{name: "no usage", raw: chunked(events(3, finish, done)), outcome: record.OK, chunks: 3, tokens: 3, reusable: true},
-		{name: "no finish but DONE", raw: chunked(events(3, done)), outcome: record.OK, chunks: 3, tokens: 3, reusable: true},
-		{name: "last event lacks its blank line", raw: responseText(200, sse, strings.TrimSuffix(events(2, finish), "\n\n")), outcome: record.OK, chunks: 2, tokens: 2, reusable: true},
-		{name: "ends inside an event", raw: responseText(200, sse, events(2, finish)+"data: {\"cho"), outcome: record.Truncated, chunks: 2, tokens: 2, err: "inside an event"},
-		{name: "read to close", raw: "HTTP/1.1 200 OK\r\n" + sse + "\r\n" + events(2, finish, done), end: io.EOF, outcome: record.OK, chunks: 2, tokens: 2},
-		{name: "more after DONE", raw: chunked(events(3, finish, usage(9, 3, 0), done) + events(5, usage(9, 8, 0))), outcome: record.OK, chunks: 3, tokens: 3, reusable: true},
-		{name: "no finish, no DONE", raw: chunked(events(3)), outcome: record.Truncated, chunks: 3, tokens: 3, err: "without a finish reason", reusable: true},
-		{name: "cut in the body", raw: chunked(events(3, finish, done))[:300], end: io.EOF, outcome: record.Truncated, err: "cut short"},
-		{name: "cut in the head", raw: "HTTP/1.1 200 OK\r\nConte", end: io.EOF, outcome: record.Truncated, err: "head"},
-		{name: "closed without a byte", raw: "", end: io.EOF, outcome: record.Reset, err: "before it answered"},
-		{name: "reset without a byte", raw: "", end: syscall.ECONNRESET, outcome: record.Reset, err: "reset"},
-		{name: "reset in the body", raw: chunked(events(3))[:200], end: syscall.ECONNRESET, outcome: record.Reset, err: "reset"},
-		{name: "status 500 with a message", raw: responseText(500, "", `{"error":{"message":"out of \"blocks\"","code":500}}`), outcome: record.HTTPError, err: `out of "blocks"`, reusable: true},
-		{name: "status 502 with a page", raw: responseText(502, "Content-Type: text/html\r\n", "<html>bad gateway</html>"), outcome: record.HTTPError, err: "bad gateway", reusable: true},
-		{name: "error in the stream", raw: chunked(events(2, `{"error":{"message":"preempted"}}`, done)), outcome: record.StreamError, chunks: 2, tokens: 2, err: "preempted", reusable: true},
-		{name: "an event called an error", raw: chunked(events(2) + "event: error\ndata: {\"message\":\"out of blocks\",\"code\":500}\n\n" + events(0, finish, done)), outcome: record.StreamError, chunks: 2, tokens: 2, err: "out of blocks", reusable: true},
-		{name: "an event called an error, not JSON", raw: chunked(events(2, finish) + "event: error\ndata: engine died\n\n"), outcome: record.StreamError, chunks: 2, tokens: 2, err: "engine died", reusable: true},
-		{name: "an event called an error, without data", raw: chunked(events(2, finish) + "event:error\r\n: worker lost\r\n\r\n" + events(0, done)), outcome: record.StreamError, chunks: 2, tokens: 2, err: "an error without a message", reusable: true},
-		{name: "an error that looks like a token", raw: chunked(events(2) + "event: error\n" + events(1, finish, done)), outcome: record.StreamError, chunks: 2, tokens: 2, err: "choices", reusable: true},
-		{name: "other events have names, too", raw: chunked("event: message\n" + events(2) + "event: errors\n" + events(1, finish, done)), outcome: record.OK, chunks: 3, tokens: 3, reusable: true},
-		{name: "JSON error with status 200", raw: responseText(200, "", `{"error":{"message":"no such model"}}`), outcome: record.StreamError, err: "no such model", reusable: true},
-		{name: "malformed event", raw: chunked(events(1, `{"choices":[{`)), outcome: record.BadResponse, chunks: 1, tokens: 1, err: ""},
-		{name: "not HTTP", raw: "SSH-2.0-OpenSSH_9.2\r\n\r\n", outcome: record.BadResponse, err: ""},
-		{name: "empty stream", raw: chunked("data: [DONE]\n\n"), outcome: record.BadResponse, err: "no token chunk", reusable: true},
-		{name: "half a character, so no text", raw: chunked(events(0, `{"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}`, usage(9, 1, 0), done)), outcome: record.OK, chunks: 1, tokens: 1, reusable: true},
-		{name: "two tokens of half a character", raw: chunked(events(0, `{"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}`, usage(9, 2, 0), done)), outcome: record.OK, chunks: 1, tokens: 2, reusable: true},
-		{name: "finished without a token", raw: chunked(events(0, `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`, usage(9, 0, 0), done)), outcome: record.BadResponse, err: "no token chunk", reusable: true},
-		{name: "given up", raw: chunked(events(2, `{"choices":[{"index":0,"text":"","finish_reason":"abort"}]}`, done)), outcome: record.StreamError, chunks: 2, tokens: 2, err: "abort", reusable: true},
-		{name: "credential repeated", raw: responseText(401, "", `{"error":"bad key sk-verysecret"}`), outcome: record.HTTPError, err: "bad key ***", reusable: true},
-		{name: "a page in place of an answer", raw: responseText(200, "Content-Type: text/html\r\n", "\n <html>log in</html>"), outcome: record.BadResponse, err: "a page (HTML or XML)", reusable: true},
-		{name: "an empty chunk before the tokens", raw: chunked(emptyEvent + events(3, finish, usage(9, 3, 0), done)), outcome: record.OK, chunks: 3, tokens: 3, reusable: true},
-		{name: "empty chunks that may be tokens", raw: chunked(emptyEvent + emptyEvent + events(3, finish, usage(9, 4, 0), done)), outcome: record.OK, chunks: 5, tokens: 4, reusable: true},
-		{name: "network lost", raw: "", end: syscall.ETIMEDOUT, outcome: record.Reset, err: "connection lost"},
-		{name: "finish chunk beside chunks of several tokens", raw: chunked(events(2, finish, usage(9, 4, 0), done)), outcome: record.OK, chunks: 2, tokens: 4, reusable: true},
-		{name: "close asked for", raw: "HTTP/1.1 200 OK\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.SplitN(chunked(events(1, finish, done)), "\r\n\r\n", 2)[1], outcome: record.OK, chunks: 1, tokens: 1},
+		{name: "whole stream", raw: chunked(events(3, finish, usage(9, 3, 0), done)), chunks: 3},
+		{name: "last token is in the finish chunk", raw: chunked(events(3, finish, usage(9, 4, 0), done)), chunks: 4},
+		{name: "no usage", raw: chunked(events(3, finish, done)), chunks: 3},
+		{name: "no finish but DONE", raw: chunked(events(3, done)), chunks: 3},
+		{name: "last event lacks its blank line", raw: responseText(200, sse, strings.TrimSuffix(events(2, finish), "\n\n")), chunks: 2},
+		{name: "ends inside an event", raw: responseText(200, sse, events(2, finish)+"data: {\"cho"), outcome: record.Truncated, chunks: 2, err: "inside an event", spent: true},
+		{name: "read to close", raw: "HTTP/1.1 200 OK\r\n" + sse + "\r\n" + events(2, finish, done), end: io.EOF, chunks: 2, spent: true},
+		{name: "more after DONE", raw: chunked(events(3, finish, usage(9, 3, 0), done) + events(5, usage(9, 8, 0))), chunks: 3},
+		{name: "no finish, no DONE", raw: chunked(events(3)), outcome: record.Truncated, chunks: 3, err: "without a finish reason"},
+		{name: "cut in the body", raw: chunked(events(3, finish, done))[:300], end: io.EOF, outcome: record.Truncated, err: "cut short", spent: true},
+		{name: "cut in the head", raw: "HTTP/1.1 200 OK\r\nConte", end: io.EOF, outcome: record.Truncated, err: "head", spent: true},
+		{name: "closed without a byte", raw: "", end: io.EOF, outcome: record.Reset, err: "before it answered", spent: true},
+		{name: "reset without a byte", raw: "", end: syscall.ECONNRESET, outcome: record.Reset, err: "reset", spent: true},
+		{name: "reset in the body", raw: chunked(events(3))[:200], end: syscall.ECONNRESET, outcome: record.Reset, err: "reset", spent: true},
+		{name: "status 500 with a message", raw: responseText(500, "", `{"error":{"message":"out of \"blocks\"","code":500}}`), outcome: record.HTTPError, err: `out of "blocks"`},
+		{name: "status 502 with a page", raw: responseText(502, "Content-Type: text/html\r\n", "<html>bad gateway</html>"), outcome: record.HTTPError, err: "bad gateway"},
+		{name: "error in the stream", raw: chunked(events(2, `{"error":{"message":"preempted"}}`, done)), outcome: record.StreamError, chunks: 2, err: "preempted"},
+		{name: "an event called an error", raw: chunked(events(2) + "event: error\ndata: {\"message\":\"out of blocks\",\"code\":500}\n\n" + events(0, finish, done)), outcome: record.StreamError, chunks: 2, err: "out of blocks"},
+		{name: "an event called an error, not JSON", raw: chunked(events(2, finish) + "event: error\ndata: engine died\n\n"), outcome: record.StreamError, chunks: 2, err: "engine died"},
+		{name: "an event called an error, without data", raw: chunked(events(2, finish) + "event:error\r\n: worker lost\r\n\r\n" + events(0, done)), outcome: record.StreamError, chunks: 2, err: "an error without a message"},
+		{name: "an error that looks like a token", raw: chunked(events(2) + "event: error\n" + events(1, finish, done)), outcome: record.StreamError, chunks: 2, err: "choices"},
+		{name: "other events have names, too", raw: chunked("event: message\n" + events(2) + "event: errors\n" + events(1, finish, done)), chunks: 3},
+		{name: "JSON error with status 200", raw: responseText(200, "", `{"error":{"message":"no such model"}}`), outcome: record.StreamError, err: "no such model"},
+		{name: "malformed event", raw: chunked(events(1, `{"choices":[{`)), outcome: record.BadResponse, chunks: 1, spent: true},
+		{name: "not HTTP", raw: "SSH-2.0-OpenSSH_9.2\r\n\r\n", outcome: record.BadResponse, spent: true},
+		{name: "empty stream", raw: chunked("data: [DONE]\n\n"), outcome: record.BadResponse, err: "no token chunk"},
+		{name: "half a character, so no text", raw: chunked(events(0, `{"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}`, usage(9, 1, 0), done)), chunks: 1},
+		{name: "two tokens of half a character", raw: chunked(events(0, `{"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}`, usage(9, 2, 0), done)), chunks: 1, tokens: 2},
+		{name: "finished without a token", raw: chunked(events(0, `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`, usage(9, 0, 0), done)), outcome: record.BadResponse, err: "no token chunk"},
+		{name: "given up", raw: chunked(events(2, `{"choices":[{"index":0,"text":"","finish_reason":"abort"}]}`, done)), outcome: record.StreamError, chunks: 2, err: "abort"},
+		{name: "credential repeated", raw: responseText(401, "", `{"error":"bad key sk-verysecret"}`), outcome: record.HTTPError, err: "bad key ***"},
+		{name: "a page in place of an answer", raw: responseText(200, "Content-Type: text/html\r\n", "\n <html>log in</html>"), outcome: record.BadResponse, err: "a page (HTML or XML)"},
+		{name: "an empty chunk before the tokens", raw: chunked(emptyEvent + events(3, finish, usage(9, 3, 0), done)), chunks: 3},
+		{name: "empty chunks that may be tokens", raw: chunked(emptyEvent + emptyEvent + events(3, finish, usage(9, 4, 0), done)), chunks: 5, tokens: 4},
+		{name: "network lost", raw: "", end: syscall.ETIMEDOUT, outcome: record.Reset, err: "connection lost", spent: true},
+		{name: "finish chunk beside chunks of several tokens", raw: chunked(events(2, finish, usage(9, 4, 0), done)), chunks: 2, tokens: 4},
+		{name: "close asked for", raw: "HTTP/1.1 200 OK\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.SplitN(chunked(events(1, finish, done)), "\r\n\r\n", 2)[1], chunks: 1, spent: true},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -162,11 +163,11 @@ func TestResponseOutcomes(t *testing.T) {
 				if rec.Outcome != c.outcome || !strings.Contains(rec.Error, c.err) {
 					t.Errorf("pieces of %d: %v %q, want %v with %q", size, rec.Outcome, rec.Error, c.outcome, c.err)
 				}
-				if c.chunks > 0 && (rec.Chunks != c.chunks || rec.CompletionTokens != c.tokens) {
-					t.Errorf("pieces of %d: %d chunks, %d tokens; want %d, %d", size, rec.Chunks, rec.CompletionTokens, c.chunks, c.tokens)
+				if tokens := cmp.Or(c.tokens, c.chunks); c.chunks > 0 && (rec.Chunks != c.chunks || rec.CompletionTokens != tokens) {
+					t.Errorf("pieces of %d: %d chunks, %d tokens; want %d, %d", size, rec.Chunks, rec.CompletionTokens, c.chunks, tokens)
 				}
 				expect.Equal(t, int64(len(p.gaps)), max(0, rec.Chunks-1), "pieces of %d: %d gaps between %d chunks", size, len(p.gaps), rec.Chunks)
-				expect.Equal(t, p.reusable, c.reusable, "pieces of %d: reusable", size)
+				expect.Equal(t, p.reusable, !c.spent, "pieces of %d: reusable", size)
 				expect.Equal(t, rec.Outcome == record.OK, rec.Error == "", "pieces of %d: outcome %v with error %q", size, rec.Outcome, rec.Error)
 			}
 		})
