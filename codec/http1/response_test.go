@@ -75,42 +75,48 @@ func same(a, b result) bool {
 // broken is a response whose head is right, and which is found to be wrong after so much of its body.
 func broken(body string, err error) result { return result{headDone: true, body: body, err: err} }
 
+// ended is a response that is whole.
+func ended(r result) result {
+	r.headDone, r.done = true, true
+	return r
+}
+
 var responses = []struct {
 	name, in string
 	want     result
 }{
 	{"content-length", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-Kept: a b \r\n\r\nhelloHTTP/1.1",
-		result{status: 200, length: 5, keepAlive: true, headDone: true, done: true, body: "hello", kept: "a b", rest: "HTTP/1.1"}},
+		ended(result{status: 200, length: 5, keepAlive: true, body: "hello", kept: "a b", rest: "HTTP/1.1"})},
 	{"no reason, lone LF", "HTTP/1.1 404\ncontent-length:0\n\n",
-		result{status: 404, keepAlive: true, headDone: true, done: true}},
+		ended(result{status: 404, keepAlive: true})},
 	{"chunked event stream", "HTTP/1.1 200 OK\r\nContent-Type: Text/Event-Stream; charset=utf-8\r\nTransfer-Encoding: Chunked\r\n\r\n" +
 		"5\r\nhello\r\n00A;x=\"y\"\r\n0123456789\r\n1 \r\n!\r\n0\r\nTrailer: x\r\n\r\n",
-		result{status: 200, length: -1, chunked: true, keepAlive: true, headDone: true, done: true, body: "hello0123456789!"}},
+		ended(result{status: 200, length: -1, chunked: true, keepAlive: true, body: "hello0123456789!"})},
 	{"read to close", "HTTP/1.1 200 OK\r\n\r\nall of it",
-		result{status: 200, length: -1, headDone: true, done: true, body: "all of it"}},
+		ended(result{status: 200, length: -1, body: "all of it"})},
 	{"read to close, nothing", "HTTP/1.1 200 OK\r\n\r\n",
-		result{status: 200, length: -1, headDone: true, done: true}},
+		ended(result{status: 200, length: -1})},
 	{"interim responses", "HTTP/1.1 100 Continue\r\nX-Kept: no\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\nContent-Encoding: gzip\r\n\r\n" +
 		"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n.",
-		result{status: 200, length: 1, keepAlive: true, headDone: true, done: true, body: "."}},
+		ended(result{status: 200, length: 1, keepAlive: true, body: "."})},
 	{"204 has no body", "HTTP/1.1 204 No Content\r\nContent-Length: 7\r\n\r\nHTTP/1.1",
-		result{status: 204, keepAlive: true, headDone: true, done: true, rest: "HTTP/1.1"}},
+		ended(result{status: 204, keepAlive: true, rest: "HTTP/1.1"})},
 	{"304 has no body", "HTTP/1.1 304 Not Modified\r\nTransfer-Encoding: chunked\r\n\r\nnext",
-		result{status: 304, keepAlive: true, headDone: true, done: true, rest: "next"}},
+		ended(result{status: 304, keepAlive: true, rest: "next"})},
 	{"gzip", "HTTP/1.1 200 OK\r\nContent-Encoding: x-GZIP\r\nContent-Length: 2\r\n\r\n\x1f\x8b",
-		result{status: 200, length: 2, keepAlive: true, gzip: true, headDone: true, done: true, body: "\x1f\x8b"}},
+		ended(result{status: 200, length: 2, keepAlive: true, gzip: true, body: "\x1f\x8b"})},
 	{"connection close in a list", "HTTP/1.1 200 OK\r\nConnection: foo , Close\r\nContent-Length: 0\r\n\r\n",
-		result{status: 200, headDone: true, done: true}},
+		ended(result{status: 200})},
 	{"HTTP/1.0", "HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n",
-		result{status: 200, headDone: true, done: true}},
+		ended(result{status: 200})},
 	{"HTTP/1.0 kept alive", "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 0\r\n\r\n",
-		result{status: 200, keepAlive: true, headDone: true, done: true}},
+		ended(result{status: 200, keepAlive: true})},
 	{"both lengths: chunked, not to be reused", "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-		result{status: 200, length: -1, chunked: true, headDone: true, done: true}},
+		ended(result{status: 200, length: -1, chunked: true})},
 	{"the same length twice", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\nx",
-		result{status: 200, length: 1, keepAlive: true, headDone: true, done: true, body: "x"}},
+		ended(result{status: 200, length: 1, keepAlive: true, body: "x"})},
 	{"first kept value counts", "HTTP/1.1 200 OK\r\nx-kept: 1\r\nX-KEPT: 2\r\nContent-Length: 0\r\n\r\n",
-		result{status: 200, keepAlive: true, headDone: true, done: true, kept: "1"}},
+		ended(result{status: 200, keepAlive: true, kept: "1"})},
 
 	{"nothing", "", result{err: ErrNoResponse}},
 	{"half a status line", "HTTP/1.1 2", result{err: ErrTruncated}},
@@ -148,7 +154,7 @@ var responses = []struct {
 	{"chunk longer than its size", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhello\r\n", broken("hel", ErrBadChunk)},
 	{"chunk ends in LF", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\n0\r\n\r\n", broken("x", ErrBadChunk)},
 	{"later chunk sizes", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0002\r\nbc\r\n0000000003\r\ndef\r\nA;x=y\r\n0123456789\r\n000\r\n\r\n",
-		result{status: 200, length: -1, chunked: true, keepAlive: true, headDone: true, done: true, body: "abcdef0123456789"}},
+		ended(result{status: 200, length: -1, chunked: true, keepAlive: true, body: "abcdef0123456789"})},
 	{"later chunk size not hex", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n1g\r\n", broken("x", ErrBadChunk)},
 	{"later chunk size empty", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n\r\n", broken("x", ErrBadChunk)},
 	{"later chunk size ends in LF", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n1\n\ny\r\n", broken("x", ErrBadChunk)},
