@@ -63,11 +63,12 @@ func (o *options) complete(args []string) error {
 	return o.checkIdle()
 }
 
-// checkNames refuses the name of a server that an unset variable of the shell has left empty.
+// checkNames refuses the name of a server, or an end of a run, that an unset variable of the shell has left empty.
 func (o *options) checkNames() error {
 	for _, name := range []struct{ flag, text string }{
 		{"url", strings.Join(o.URLs, ",")}, {"targets", o.targetsFile},
 		{"endpoint", o.Endpoint}, // which may be the URL, as trace-replayer has it
+		{"until", o.Limits.Until}, {"abort-if", o.Limits.AbortIf},
 	} {
 		if !o.isSet(name.flag) || name.flag == "endpoint" && len(o.URLs) > 0 {
 			continue
@@ -199,11 +200,6 @@ func (o *options) completeLimits() (err error) {
 		o.Limits.MaxErrorRate = &o.maxErrorRate
 	}
 	o.Limits.ForcedOutput, o.Limits.Require = !o.NoForceOutput, o.require
-	for _, end := range []struct{ flag, text string }{{"until", o.Limits.Until}, {"abort-if", o.Limits.AbortIf}} {
-		if err := checkNotEmpty(end.flag, end.text); o.isSet(end.flag) && err != nil {
-			return err
-		}
-	}
 	return o.requirements.check()
 }
 

@@ -13,21 +13,19 @@ import (
 )
 
 // goodput is what --goodput says, of a run or of a report on one.
-type goodput struct {
-	lists []string
-}
+type goodput []string
 
 func (g *goodput) addFlag(f *pflag.FlagSet) {
 	f.StringArrayVar(
-		&g.lists,
+		(*[]string)(g),
 		"goodput",
 		nil,
 		"count requests within `BOUNDS`, as \"ttft:500ms tpot:50ms\" or \"class=gold ttft:300\" (in ms); repeatable",
 	)
 }
 
-func (g *goodput) parse() ([]metrics.SLO, error) {
-	slos, err := metrics.ParseSLOs(g.lists...)
+func (g goodput) parse() ([]metrics.SLO, error) {
+	slos, err := metrics.ParseSLOs(g...)
 	if err != nil {
 		return nil, suggestName(fmt.Errorf("--goodput: %w", err))
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -97,8 +98,16 @@ func (o *reporting) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	s, err := o.load(dir, slos)
+	s, err := report.LoadPart(dir, o.part, slos...)
 	if err != nil {
+		return err
+	}
+	s.Price(o.price)
+	s.ByGPU(o.gpus)
+	if err := s.SetKVBytes(o.kvBytes); err != nil {
+		return fmt.Errorf("--kv-bytes: %w", err)
+	}
+	if err = cmp.Or(o.judgeAgain(dir, s), o.checkRecords(dir, s)); err != nil {
 		return err
 	}
 	say := newTerminal(c.ErrOrStderr())
@@ -117,23 +126,6 @@ func (o *reporting) run(c *cobra.Command, args []string) error {
 		print.Page = page
 	}
 	return errors.Join(screen.summary(s, o.full, print), o.ending(s))
-}
-
-// load reads the summary of a run, or of the part of it, and judges it by these objectives.
-func (o *reporting) load(dir string, slos []metrics.SLO) (*metrics.Summary, error) {
-	s, err := report.LoadPart(dir, o.part, slos...)
-	if err != nil {
-		return nil, err
-	}
-	s.Price(o.price)
-	s.ByGPU(o.gpus)
-	if err := s.SetKVBytes(o.kvBytes); err != nil {
-		return nil, fmt.Errorf("--kv-bytes: %w", err)
-	}
-	if err := o.judgeAgain(dir, s); err != nil {
-		return nil, err
-	}
-	return s, o.checkRecords(dir, s)
 }
 
 // write writes the files that are asked for.

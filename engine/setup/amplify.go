@@ -31,7 +31,7 @@ func (a Amplify) Copies(t *trace.Trace, seed uint64) (*trace.Trace, *metrics.Amp
 		return nil, nil, fmt.Errorf("--amplify: %w", err)
 	}
 	if free, err := freeAllowance(0); err == nil {
-		if err := a.checkPeak(t, free); err != nil {
+		if err := a.refuse(t, free, float64(a), peakPerRequest, peakPerBlock); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -55,9 +55,9 @@ func (a Amplify) Copies(t *trace.Trace, seed uint64) (*trace.Trace, *metrics.Amp
 	}, nil
 }
 
-// What more requests take, in bytes. The peak is that of describing the amplified load, with the garbage of what was
-// made before. It was measured on samples, 500 to 20,000 times: 62 a repeated request, 80 an amplified one. Each block
-// id takes 85 to 97 more in a replay, and 118 to 144 in inspect.
+// What more requests take, in bytes: what the trace holds besides, and the peak. That is of describing the amplified
+// load, with the garbage of what was made before. It was measured on samples, 500 to 20,000 times: 62 a repeated
+// request, 80 an amplified one. Each block id takes 85 to 97 more in a replay, and 118 to 144 in inspect.
 const (
 	heldPerRequest = 60
 	heldPerBlock   = 8
@@ -65,17 +65,10 @@ const (
 	peakPerBlock   = 120
 )
 
-// checkPeak refuses a load that could not be made and looked at in the memory allowed.
-func (a Amplify) checkPeak(t *trace.Trace, allowed allowance) error {
-	return a.refuse(t, allowed, float64(a)*(peakPerRequest*float64(t.Len())+peakPerBlock*float64(t.BlockRefs())))
-}
-
-// checkHeld refuses a load that adds more to the trace than the memory allowed.
-func (a Amplify) checkHeld(t *trace.Trace, allowed allowance) error {
-	return a.refuse(t, allowed, (float64(a)-1)*(heldPerRequest*float64(t.Len())+heldPerBlock*float64(t.BlockRefs())))
-}
-
-func (a Amplify) refuse(t *trace.Trace, allowed allowance, bytes float64) error {
+// refuse returns an error if a load takes more than the memory allowed: so many times what each request and block id
+// takes, in bytes.
+func (a Amplify) refuse(t *trace.Trace, allowed allowance, times, perRequest, perBlock float64) error {
+	bytes := times * (perRequest*float64(t.Len()) + perBlock*float64(t.BlockRefs()))
 	return allowed.refuse("--amplify", float64(a), float64(a)*float64(t.Len()), bytes)
 }
 

@@ -164,19 +164,21 @@ func TestAmplifyRefusals(t *testing.T) {
 func TestAmplifyHasRoom(t *testing.T) {
 	tr := openTrace(t, bailianSample)
 	for _, c := range []struct {
-		check func(*trace.Trace, allowance) error
-		most  int64 // that is too little; half as much again is not
-		want  string
+		times, perRequest, perBlock float64
+		most                        int64 // that is too little; half as much again is not
+		want                        string
 	}{
-		{Amplify(4).checkPeak, 12 << 20, "--amplify 4: 1,200 requests would take about 14.2 MB, more than the 12.6 MB allowed (all there is); use a smaller --amplify, or take fewer rows with --limit or --from/--to"},
-		{Amplify(4).checkHeld, 700e3, "--amplify 4: 1,200 requests would take about 760 kB, more than the 700 kB allowed (all there is); use a smaller --amplify, or take fewer rows with --limit or --from/--to"},
+		{4, peakPerRequest, peakPerBlock, 12 << 20, "--amplify 4: 1,200 requests would take about 14.2 MB, more than the 12.6 MB allowed (all there is); use a smaller --amplify, or take fewer rows with --limit or --from/--to"},
+		{3, heldPerRequest, heldPerBlock, 700e3, "--amplify 4: 1,200 requests would take about 760 kB, more than the 700 kB allowed (all there is); use a smaller --amplify, or take fewer rows with --limit or --from/--to"},
 	} {
-		if err := c.check(tr, allowance{c.most, "all there is"}); err == nil || err.Error() != c.want {
-			t.Errorf("%d bytes allowed: %v\nwant %s", c.most, err, c.want)
+		check := func(bytes int64) error {
+			return Amplify(4).refuse(tr, allowance{bytes, "all there is"}, c.times, c.perRequest, c.perBlock)
 		}
-		expect.Equal(t, c.check(tr, allowance{c.most + c.most/2, "all there is"}), nil)
+		expect.Error(t, check(c.most), c.want, "%d bytes allowed", c.most)
+		expect.Equal(t, check(c.most+c.most/2), nil)
 	}
-	expect.Equal(t, Amplify(0.5).checkHeld(tr, allowance{1, "next to nothing"}), nil, "a part of the load")
+	err := Amplify(0.5).refuse(tr, allowance{1, "next to nothing"}, -0.5, heldPerRequest, heldPerBlock)
+	expect.Equal(t, err, nil, "a part of the load")
 	if got, _ := amplified(t, tr, 4, 0); got.Len() != 1200 {
 		t.Errorf("%d requests", got.Len())
 	}

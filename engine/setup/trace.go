@@ -51,7 +51,9 @@ func (p *Prepared) read(ctx context.Context) error {
 	}
 	p.Facts.Selected = t.Len()
 	if o.MaxMemory > 0 {
-		if err := o.Amplify.checkHeld(t, allowance{o.MaxMemory, "--max-memory"}); err != nil {
+		allowed := allowance{o.MaxMemory, "--max-memory"}
+		err := o.Amplify.refuse(t, allowed, float64(o.Amplify)-1, heldPerRequest, heldPerBlock)
+		if err != nil {
 			return err
 		}
 	}

@@ -22,33 +22,21 @@ func (l *Line) scenario() error {
 	if !l.Given("scenario") {
 		return nil
 	}
-	name := l.last("scenario")
-	switch name {
-	case agentXMVP:
-		return l.agentXMVP()
-	case agentX:
-		return l.agentX()
-	default:
+	name, lanes := l.last("scenario"), l.text("concurrency")
+	switch {
+	case name != agentXMVP && name != agentX:
 		return fmt.Errorf("--scenario %q: there is no such scenario here; there are %s and %s", name, agentX, agentXMVP)
+	case lanes == "" && !l.Flags.Changed("sessions"):
+		return errors.New("--scenario " + name + ": give --concurrency N, how many jobs run at a time")
+	case name == agentX:
+		return l.agentX(lanes)
 	}
+	return l.agentXMVP(lanes)
 }
 
-// lanes are as many as --concurrency says.
-func (l *Line) lanes(scenario string) (string, error) {
-	lanes := l.text("concurrency")
-	if lanes == "" && !l.Flags.Changed("sessions") {
-		return "", errors.New("--scenario " + scenario + ": give --concurrency N, how many jobs run at a time")
-	}
-	return lanes, nil
-}
-
-func (l *Line) agentXMVP() error {
+func (l *Line) agentXMVP(lanes string) error {
 	given := l.Flags.Changed
 	idle := "system=10s"
-	lanes, err := l.lanes(agentXMVP)
-	if err != nil {
-		return err
-	}
 	if given("idle-cap") && l.typed["idle-cap"] == "--trace-idle-gap-cap-seconds" {
 		idle = "system=" + l.text("idle-cap")
 		delete(l.typed, "idle-cap")
@@ -77,12 +65,8 @@ const (
 )
 
 // agentX sets flags that are there for every run, and refuses what the scenario locks.
-func (l *Line) agentX() error {
+func (l *Line) agentX(lanes string) error {
 	given := l.Flags.Changed
-	lanes, err := l.lanes(agentX)
-	if err != nil {
-		return err
-	}
 	if given("idle-cap") && l.typed["idle-cap"] == "--trace-idle-gap-cap-seconds" {
 		own := strings.Replace(agentXIdle, "300s", l.text("idle-cap"), 1)
 		if err := l.Flags.Set("idle-cap", own); err != nil {
