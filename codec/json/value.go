@@ -7,7 +7,9 @@ import (
 	"github.com/bytedance/sonic/decoder"
 )
 
-// Unmarshal reads a document into v as encoding/json does, but in a fraction of its time. v keeps nothing of data.
+// Unmarshal reads a document into v as encoding/json does, but in a fraction of its time. v keeps nothing of data, but
+// for a json.Number on arm64. Types that read themselves have an UnmarshalJSON: where one has an UnmarshalText, null
+// writes eight bytes of zeros there.
 //
 // It uses the decoder of sonic alone: its encoder would make the program half a megabyte larger.
 func Unmarshal(data []byte, v any) error {
