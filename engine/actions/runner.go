@@ -145,9 +145,10 @@ func (r *Runner) await(ctx context.Context, a *Action, early bool) (finding stri
 			return metrics.CheckPassed, &from
 		}
 		select {
-		case <-r.ctx.Done():
-			return metrics.CheckUnfinished, nil
 		case <-ctx.Done():
+			if r.ctx.Err() != nil { // the run's end ends both
+				return metrics.CheckUnfinished, nil
+			}
 			return metrics.CheckFailed, nil
 		case <-time.After(checkEvery):
 		}
