@@ -162,6 +162,22 @@ func TestSweepOfLoads(t *testing.T) {
 	}
 }
 
+// TestSweepOfAShortTrace: a trace that ends within the usual warm-in of a closed loop is measured all the same, and the
+// sweep says before it begins how long it may take.
+func TestSweepOfAShortTrace(t *testing.T) {
+	t.Parallel()
+	m := startMock(t, "--ttft", "20ms", "--itl", "2ms")
+	p := start(t, nil, append([]string{"sweep", "--json", "--trace", steady(t, 200, 100, 5), "--url", m.url, "--over", "concurrency", "--at", "8,4", "--output", filepath.Join(t.TempDir(), "sweep"), "--"}, patient[1:5:5]...)...)
+	f := p.answer(t, 0)
+	expect.Contains(t, p.stderr.String(), "2 loads, each measured for 60.0 s: at most 3.10 min in all", p.stderr.String())
+	for _, o := range f.Probes {
+		if !(o.WarmInS < 2) || o.Numbers["requests_per_s"] <= 0 || o.Numbers["ttft.p50"] < 20 {
+			t.Errorf("%+v", o)
+		}
+	}
+	expect.Equal(t, len(f.Probes), 2)
+}
+
 // TestCapacityInterrupt: Ctrl-C ends the probe that runs, and gives what is known.
 func TestCapacityInterrupt(t *testing.T) {
 	t.Parallel()

@@ -14,7 +14,7 @@ import (
 func TestLinesOfPages(t *testing.T) {
 	t.Parallel()
 	line := regexp.MustCompile(`(?m)^    (fastreplay (?:.*\\\n)*.*)$`)
-	for page, want := range map[string]int{"../SKILL.md": 6, "switch": 6, "aiperf": 4, "agentx": 4, "vllm": 3, "guidellm": 4, "llm-d": 3, "k6": 3} {
+	for page, want := range map[string]int{"../README.md": 10, "../SKILL.md": 6, "switch": 6, "aiperf": 4, "agentx": 4, "vllm": 3, "guidellm": 4, "llm-d": 3, "k6": 3} {
 		if !strings.Contains(page, "/") {
 			page = "../cmd/fastreplay/manual/" + page + ".md"
 		}
@@ -33,6 +33,8 @@ func TestLinesOfPages(t *testing.T) {
 				}
 			}
 			address := strings.NewReplacer("http://gpu1:8000", a.url, "gpu1:8000", a.url, "gpu2:8000", b.url,
+				"conversation.jsonl.zst", "trace.jsonl", "bench/samples/weka.jsonl", "weka.jsonl", "weka.jsonl.zst", "weka.jsonl",
+				"--rate 20 ", "--rate 400 ", "--window 10s", "--window 500ms", "--slo", "--budget 8s --slo", "lanes=8", "lanes=8 --duration 500ms",
 				"--window 30s", "--window 500ms --warm-in 0s", "--rate 50 ", "--rate 400 ", "--ramp 10:100:5s", "--rate max",
 				"--duration 2m", "--duration 3s", "--duration 10s", "--duration 500ms",
 				"agentx --concurrency 32", "agentx --concurrency 4 --unsafe-override --duration 3s")

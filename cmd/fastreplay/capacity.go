@@ -128,7 +128,8 @@ func (o *probingOptions) addFlags(c *cobra.Command) {
 		"which part of the trace is measured: its busiest, parts spread over it, or its start (default: busiest; over "+
 			"a rate spread, over concurrency start)", capacity.FromBusiest, capacity.FromSpread, capacity.FromStart)
 	addSeconds(f, &o.warmIn, "warm-in", "", 0,
-		"how long each probe runs before it is measured (default: a fifth of the time that the trace has, at most 30s)")
+		"how long each probe runs before it is measured (default: a fifth of the time that the trace has, at most "+
+			"30s; of a sweep no longer than a --window that is given)")
 	f.Uint64Var(&o.seed, "seed", 0, "seed of the first replay; each later one has the next seed")
 	f.BoolVar(&o.json, "json", false, "print the answer and all probes as JSON")
 	f.StringVar(&o.html, "html", "", "also write the page to `FILE`")
@@ -290,6 +291,9 @@ func (o *probingOptions) run(ctx context.Context, out io.Writer, ui *terminal) e
 	}
 	if err := s.open(s.settings(resolvedFlags(r))); err != nil {
 		return err
+	}
+	if s.o.sweep {
+		s.ui.line("%s", s.plan())
 	}
 	if err := s.probeAll(ctx); err != nil {
 		if len(s.outcomes) > 0 {

@@ -57,8 +57,6 @@ func (s *searching) probeAll(ctx context.Context) error {
 		o := capacity.Outcome{
 			Probe:     p,
 			SettleS:   settleS,
-			WarmInS:   float64(w.FromNS) / 1e9,
-			Part:      w.part,
 			Directory: fmt.Sprintf("probe-%02d", p.Number),
 		}
 		if err == nil {
@@ -119,14 +117,17 @@ func (s *searching) paces(load float64) (warmS, perS, lasts float64) {
 		perS = load
 		lasts = float64(s.requests) / load
 	case "concurrency":
-		perS, lasts = 0, math.Inf(1)
+		perS, lasts = 0, cmp.Or(s.loopS, math.Inf(1))
 	}
-	warmS = s.o.warmIn.Seconds()
-	if !s.o.isSet("warm-in") {
-		warmS = min(usualWarmIn.Seconds(), lasts/5)
-		if n := len(s.outcomes); n > 0 && s.o.sweep && s.o.over == "concurrency" {
-			warmS = warmed(s.outcomes[n-1], load)
-		}
+	if s.o.isSet("warm-in") {
+		return s.o.warmIn.Seconds(), perS, lasts
+	}
+	warmS = min(usualWarmIn.Seconds(), lasts/5)
+	if s.o.sweep && s.o.isSet("window") {
+		warmS = min(warmS, s.o.window.Seconds())
+	}
+	if n := len(s.outcomes); n > 0 && s.o.sweep && s.o.over == "concurrency" {
+		warmS = min(warmS, warmed(s.outcomes[n-1], load))
 	}
 	return warmS, perS, lasts
 }
@@ -140,6 +141,25 @@ func warmed(before capacity.Outcome, load float64) float64 {
 		return usualWarmIn.Seconds()
 	}
 	return math.Ceil(max(least, requests*took))
+}
+
+// plan says before a sweep how long it takes at most.
+func (s *searching) plan() string {
+	all, most := 0.0, 0.0
+	least := math.Inf(1)
+	for _, load := range s.o.at {
+		warmS, _, lasts := s.paces(load)
+		forS, _ := s.prober.Window(capacity.Probe{})
+		forS = max(0, min(forS, lasts-warmS))
+		least, most = min(least, forS), max(most, forS)
+		all += usualBesides.Seconds() + warmS + forS
+	}
+	each := format.Span(most)
+	if least < most {
+		each = format.Span(least) + " to " + each + ", as far as the trace goes"
+	}
+	return fmt.Sprintf("%s, each measured for %s: at most %s in all", format.Many(int64(len(s.o.at)), "load"), each,
+		format.Span(all))
 }
 
 // window returns which part of a probe counts: as much as the search wants, but no more than the trace has.
@@ -316,6 +336,7 @@ func (p *probing) abort() {
 // probe replays at a load until the search has seen enough, or ctx ends.
 func (s *searching) probe(ctx context.Context, out *capacity.Outcome, w window) error {
 	p, dir := out.Probe, filepath.Join(s.dir, out.Directory)
+	out.WarmInS, out.Part = float64(w.FromNS)/1e9, w.part
 	if err := os.RemoveAll(dir); err != nil { // of a search that was killed meanwhile
 		return err
 	}
@@ -355,6 +376,15 @@ func (s *searching) probe(ctx context.Context, out *capacity.Outcome, w window) 
 		w.ForNS = max(0, min(w.ForNS, seen.lastNS-w.FromNS))
 	}
 	err = out.Measure(dir, targets, s.objectives, w.Span)
+	lastedS := summary.Run.DurationS
+	ranOut := s.o.over == "concurrency" && len(out.Numbers) == 0 && lastedS*1e9 < float64(w.FromNS+w.ForNS)
+	if err == nil && ranOut && s.o.sweep && out.Client == "" && !s.o.isSet("warm-in") && s.loopS == 0 {
+		s.loopS = lastedS // by this the warm-in is as short as it must be
+		defer func() { s.loopS = 0 }()
+		if w, _, err = s.window(p); err == nil {
+			return s.probe(ctx, out, w)
+		}
+	}
 	if failed := summary.Failed(); failed != "" && len(out.Numbers) == 0 && out.Client == "" {
 		out.Why = failed + ", and " + strings.ToLower(out.Why[:1]) + out.Why[1:]
 	}

@@ -151,6 +151,9 @@ func (s *searching) result() (*result, *capacity.Page) {
 	if s.search != nil {
 		a = s.search.Answer()
 	}
+	if sweep, is := s.prober.(*capacity.Sweep); is {
+		a.Why = sweep.Why()
+	}
 	probes := slices.Clone(s.outcomes)
 	for i := range probes {
 		probes[i].Summarize(len(s.objectives))
@@ -417,6 +420,7 @@ type searching struct {
 	prober     prober
 	search     *capacity.Search // nil of a sweep
 	outcomes   []capacity.Outcome
+	loopS      float64 // how long the trace lasts in the closed loop that is tried again; 0 = nobody knows
 	dir        string
 	requests   int       // of the trace
 	shares     []float64 // of its requests that each objective is about

@@ -217,7 +217,7 @@ func TestPage(t *testing.T) {
 	}
 	var out bytes.Buffer
 	must.Do(t, p.Write(&out))
-	for _, want := range []string{`"title":"2.9 it is"`, `"lines":["It is over."]`, `"at":[1,2,4]`, `"values":[20,90,300]`, `"values":[null,null,300]`, `"values":[100,100,100]`, `"f":2.5,"t":3`, "because of breaks", "TTFT on b"} {
+	for _, want := range []string{`"title":"2.9 it is"`, `"lines":["It is over."]`, `"at":[0.909091,1,2,4,4.4]`, `"values":[null,20,90,300,null]`, `"values":[null,null,null,300,null]`, `"values":[100,100,100,100,100]`, `"f":2.5,"t":3`, "because of breaks", "TTFT on b"} {
 		expect.Contains(t, out.String(), want, "the page lacks")
 	}
 	expect.Lacks(t, out.String(), "<day>", "a title is read as HTML")

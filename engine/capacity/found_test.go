@@ -1,10 +1,13 @@
 package capacity
 
 import (
+	"bytes"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/chart"
 )
 
@@ -22,13 +25,14 @@ func TestFound(t *testing.T) {
 		word     string
 	}{
 		{false, []Outcome{at(5, Holds), at(10, Breaks), at(20, Holds)}, chart.Warn, "Holds at 5 u, breaks at 10 u, and held at 20 u all the same"},
-		{false, []Outcome{at(30, Breaks), at(20, Holds), at(10, Breaks)}, chart.Warn, "No load is known to hold, breaks at 10 u, and held at 20 u all the same"},
-		{false, []Outcome{at(5, Holds), at(5, Breaks)}, chart.Warn, "No load is known to hold, breaks at 5 u, and held at 5 u all the same"},
+		{false, []Outcome{at(30, Breaks), at(20, Holds), at(10, Breaks)}, chart.Warn, "Breaks at 10 u, and held at 20 u all the same"},
+		{false, []Outcome{at(5, Holds), at(5, Breaks)}, chart.Warn, "Breaks at 5 u, and held at 5 u all the same"},
 		{false, []Outcome{at(5, Holds), spoiled, at(8, Holds), at(9, Edge), at(10, Breaks)}, chart.Good, "Holds at 8 u, breaks at 10 u"},
 		{false, []Outcome{spoiled}, chart.Warn, "No load is known to hold"},
 		{false, []Outcome{at(2, Holds), at(4, Holds)}, chart.Good, "Holds at 4 u"},
 		{true, []Outcome{at(2, Holds), at(4, Holds)}, chart.Good, "Holds at 2 u"},
-		{true, []Outcome{at(1, Breaks), at(2, Breaks)}, chart.Warn, "No load is known to hold, breaks at 2 u"},
+		{true, []Outcome{at(1, Breaks), at(2, Breaks)}, chart.Warn, "Breaks at 2 u"},
+		{false, []Outcome{at(1, Edge), at(2, Breaks)}, chart.Warn, "No load is known to hold, breaks at 2 u"},
 		{true, []Outcome{at(1, Breaks), at(2, Holds), at(4, Holds)}, chart.Good, "Holds at 2 u, breaks at 1 u"},
 	} {
 		p := &Page{Objectives: make([]Objective, 1), Unit: "u", Falling: c.falling, Outcomes: c.outcomes,
@@ -39,7 +43,8 @@ func TestFound(t *testing.T) {
 	}
 }
 
-// TestHeadline: what the client limited is no throughput of the servers.
+// TestHeadline: what the client limited is no throughput of the servers. What failed is told with all that a sweep finds.
+// If nothing was measured, the page says so and why, and draws nothing.
 func TestHeadline(t *testing.T) {
 	at := func(load, rate float64, client string) Outcome {
 		return Outcome{Probe: Probe{Load: load}, Client: client, Numbers: map[string]float64{tokensPerS: rate}}
@@ -50,4 +55,17 @@ func TestHeadline(t *testing.T) {
 	expect.Equal(t, len(p.failures()), 0)
 	p.Outcomes[0].Numbers[ErrorRate], p.Outcomes[1].Numbers[ErrorRate] = 0.02, 0.08
 	expect.Equal(t, p.failures()[0].Word, "8 % of the requests failed at 2 u")
+	expect.Equal(t, p.headline(), "Up to 500 output tokens/s, at 1 u; 8 % of the requests failed at 2 u")
+	p.Objectives = make([]Objective, 1)
+	expect.Equal(t, p.headline(), "No load is known to hold; 8 % of the requests failed at 2 u")
+	p.Outcomes[1].Numbers = nil
+	expect.Equal(t, p.headline(), "No load is known to hold; 2 % of the requests failed at 1 u; 1 load not measured")
+	expect.Equal(t, len(p.curves()[0].At), 1)
+	p.Sweep, p.Outcomes[0].Numbers, p.Answer.Why = true, nil, "No request fell into the window."
+	var page bytes.Buffer
+	must.Do(t, p.Write(&page))
+	_, data, _ := strings.Cut(page.String(), `id="data">`)
+	expect.Equal(t, p.headline(), "Nothing was measured")
+	expect.Contains(t, data, p.Answer.Why, data)
+	expect.Lacks(t, data, `"graphs"`, "there is nothing to draw")
 }

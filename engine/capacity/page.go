@@ -40,12 +40,15 @@ func (p *Page) Write(w io.Writer) error {
 	first := chart.Section{Findings: []chart.Finding{answer}}
 	note := "Each point is a probe, with its 95 % interval if that is known. "
 	if p.Sweep {
-		first = chart.Section{
-			Title:    "Latency by throughput",
-			Findings: p.failures(),
-			Graphs:   p.curves(),
-			Note: "Each point is a load, whose number stands beside it. Its line is the 95 % interval, if that " +
-				"is known.",
+		first = chart.Section{Findings: p.failures()}
+		if p.Answer.Why != "" {
+			first.Findings = append(first.Findings, chart.Finding{Grade: chart.Warn, Lines: []string{p.Answer.Why}})
+		}
+		if curves := p.curves(); len(curves) > 0 {
+			first.Title = "Latency by throughput"
+			first.Graphs = curves
+			first.Note = "Each point is a load, whose number stands beside it. Its line is the 95 % interval, if " +
+				"that is known."
 		}
 	} else {
 		note += "The line is the estimate of the capacity, and the shaded part its 95 % interval. Latencies of a " +
@@ -57,10 +60,10 @@ func (p *Page) Write(w io.Writer) error {
 		found += ", held for " + format.Span(p.Answer.HeldS)
 	}
 	d := chart.Document{
-		Title:    found,
-		Under:    []string{p.Title},
-		Sections: []chart.Section{first},
+		Title: found,
+		Under: []string{p.Title},
 	}
+	d.Add(first)
 	for i := range p.Objectives {
 		d.Under = append(d.Under, p.Objectives[i].Text)
 	}
@@ -90,11 +93,9 @@ func (p *Page) Write(w io.Writer) error {
 	return d.Write(w)
 }
 
-// headline is what a sweep found: what holds or, without objectives, the highest throughput.
+// headline is what a sweep found: what holds or, without objectives, the highest throughput. What failed and what was
+// not measured stands behind.
 func (p *Page) headline() string {
-	for _, f := range p.found() {
-		return f.Word
-	}
 	title := p.Title
 	most := 0.0
 	missing := 0
@@ -106,6 +107,15 @@ func (p *Page) headline() string {
 			most = rate
 			title = "Up to " + format.Rate(rate) + " output tokens/s, at " + p.Load(o.Load) + " " + p.Unit
 		}
+	}
+	if missing > 0 && missing == len(p.Outcomes) {
+		return "Nothing was measured"
+	}
+	for _, f := range p.found() {
+		title = f.Word
+	}
+	for _, f := range p.failures() {
+		title += "; " + f.Word
 	}
 	if missing > 0 {
 		title += "; " + format.Many(missing, "load") + " not measured"
@@ -127,6 +137,12 @@ func (p *Page) graphs() (all []chart.Graph) {
 		From:  new(from / 1.1), // points at the ends are whole
 		To:    new(to * 1.1),
 	}
+	// lines of limits go from end to end, also if there is one load
+	byLoad = slices.Concat(
+		[]Outcome{{Probe: Probe{Load: *axis.From}}},
+		byLoad,
+		[]Outcome{{Probe: Probe{Load: *axis.To}}},
+	)
 	const grey, line = 1, 2
 	var spans []chart.Piece
 	if a := p.Answer; a.High != nil && a.Low > 0 {

@@ -99,7 +99,10 @@ func measures() []measure {
 
 // curves are latencies by throughput, with the median and p95 of each.
 func (p *Page) curves() (all []chart.Graph) {
-	byThroughput := slices.Clone(p.Outcomes)
+	byThroughput := slices.DeleteFunc(slices.Clone(p.Outcomes), func(o Outcome) bool { return len(o.Numbers) == 0 })
+	if len(byThroughput) == 0 {
+		return nil
+	}
 	slices.SortStableFunc(byThroughput, func(a, b Outcome) int {
 		return cmp.Compare(a.Numbers[tokensPerS], b.Numbers[tokensPerS])
 	})
@@ -167,10 +170,15 @@ func (p *Page) found() []chart.Finding {
 		return ""
 	}
 	said := chart.Finding{Grade: chart.Warn, Word: "No load is known to hold"}
-	if held := hardest(easier); held != "" {
+	held := hardest(easier)
+	if held != "" {
 		said = chart.Finding{Grade: chart.Good, Word: "Holds at " + held}
 	}
-	if first >= 0 {
+	switch {
+	case first < 0:
+	case first == 0:
+		said.Word = "Breaks at " + p.Load(served[first].Load) + " " + p.Unit
+	default:
 		said.Word += ", breaks at " + p.Load(served[first].Load) + " " + p.Unit
 	}
 	if held := hardest(harder); held != "" {
