@@ -356,7 +356,7 @@ func (s *searching) seen(peek *capacity.Peek) string {
 // sentence is the answer in one line.
 func (s *searching) sentence(a capacity.Answer) string {
 	text := s.known(a)
-	if n := len(s.outcomes); n > 0 && a.Load == 0 {
+	if n := len(s.outcomes); n > 0 && a.Low == 0 {
 		text += s.trouble(&s.outcomes[n-1])
 	}
 	if limiter := s.limiter(a); limiter != "" {

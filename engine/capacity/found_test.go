@@ -52,9 +52,9 @@ func TestHeadline(t *testing.T) {
 	p := &Page{Title: "t", Unit: "u", Outcomes: []Outcome{at(1, 500, ""), at(2, 900, "the client lacked CPU time")},
 		Load: func(load float64) string { return strconv.FormatFloat(load, 'g', 4, 64) }}
 	expect.Equal(t, p.headline(), "Up to 500 output tokens/s, at 1 u")
-	expect.Equal(t, len(p.failures()), 0)
+	expect.Equal(t, p.failures(), "")
 	p.Outcomes[0].Numbers[ErrorRate], p.Outcomes[1].Numbers[ErrorRate] = 0.02, 0.08
-	expect.Equal(t, p.failures()[0].Word, "8 % of the requests failed at 2 u")
+	expect.Equal(t, p.failures(), "8 % of the requests failed at 2 u")
 	expect.Equal(t, p.headline(), "Up to 500 output tokens/s, at 1 u; 8 % of the requests failed at 2 u")
 	p.Objectives = make([]Objective, 1)
 	expect.Equal(t, p.headline(), "No load is known to hold; 8 % of the requests failed at 2 u")

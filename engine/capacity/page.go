@@ -29,18 +29,22 @@ type Page struct {
 // Write writes the page.
 func (p *Page) Write(w io.Writer) error {
 	found, how, _ := strings.Cut(p.Sentence, "; ")
+	how = capitalised(how)
 	why := cmp.Or(p.Answer.Why, "The search has not ended.")
 	answer := chart.Finding{
 		Grade: chart.Good,
-		Lines: format.Present(how, why, p.Answer.Doubt, p.Answer.Part.Words()),
+		Lines: format.Present(how, why, p.Answer.Doubt, p.Answer.Part.Words(), p.Replicas.Words()),
 	}
 	if !p.Answer.Complete || p.Answer.Doubt != "" {
 		answer.Grade = chart.Warn
 	}
-	first := chart.Section{Findings: []chart.Finding{answer}}
+	first := chart.Section{}
 	note := "Each point is a probe, with its 95 % interval if that is known. "
 	if p.Sweep {
-		first = chart.Section{Findings: p.failures()}
+		if p.failures() != "" {
+			answer = chart.Finding{Grade: chart.Bad, Lines: []string{"Latencies are of requests that did not fail."}}
+			first.Findings = []chart.Finding{answer}
+		}
 		if p.Answer.Why != "" {
 			first.Findings = append(first.Findings, chart.Finding{Grade: chart.Warn, Lines: []string{p.Answer.Why}})
 		}
@@ -51,6 +55,7 @@ func (p *Page) Write(w io.Writer) error {
 				"that is known."
 		}
 	} else {
+		first.Findings = []chart.Finding{answer}
 		note += "The line is the estimate of the capacity, and the shaded part its 95 % interval. Latencies of a " +
 			"probe that was cut short are at least as long."
 	}
@@ -87,10 +92,15 @@ func (p *Page) Write(w io.Writer) error {
 		}
 		d.Sections = append(d.Sections, chart.Section{Title: "By owner", Tables: []chart.Table{owners}})
 	}
-	if p.Replicas != nil {
+	if p.Replicas != nil && p.Replicas.Peak > 1 {
 		d.Sections = append(d.Sections, p.Replicas.section())
 	}
 	return d.Write(w)
+}
+
+// capitalised is a text that begins with a capital letter.
+func capitalised(text string) string {
+	return strings.ToUpper(text[:min(1, len(text))]) + text[min(1, len(text)):]
 }
 
 // headline is what a sweep found: what holds or, without objectives, the highest throughput. What failed and what was
@@ -114,8 +124,8 @@ func (p *Page) headline() string {
 	for _, f := range p.found() {
 		title = f.Word
 	}
-	for _, f := range p.failures() {
-		title += "; " + f.Word
+	if failed := p.failures(); failed != "" {
+		title += "; " + failed
 	}
 	if missing > 0 {
 		title += "; " + format.Many(missing, "load") + " not measured"
@@ -172,7 +182,7 @@ func (p *Page) graphs() (all []chart.Graph) {
 		}
 		measured := withInterval(byLoad, "measured", name)
 		known := slices.DeleteFunc(slices.Clone(measured.Values), math.IsNaN)
-		if len(known) == 0 {
+		if len(known) == 0 || limit == 0 && slices.Max(known) == 0 {
 			return
 		}
 		if most := max(limit, slices.Max(known)); unit == "ms" && slices.Min(known) > 0 && most > 20*slices.Min(known) {
@@ -202,7 +212,7 @@ func (p *Page) graphs() (all []chart.Graph) {
 	}
 	for _, o := range p.Objectives {
 		if o.LimitNS == 0 {
-			add(o.Label(), o.Quantity(), "ratio", o.Allowed)
+			add(capitalised(o.Label()), o.Quantity(), "ratio", o.Allowed)
 		} else {
 			_, percentile, _ := strings.Cut(o.Quantity(), ".")
 			add(o.Label()+" "+percentile, o.Quantity(), "ms", float64(o.LimitNS)/1e6)
@@ -358,7 +368,12 @@ func (o *Outcome) Word() string {
 // table has the probes with why they ended.
 func (p *Page) table() chart.Table {
 	head, rows := p.Table()
-	t := chart.Table{Head: append(head, "limited by", "why")}
+	t := chart.Table{Head: head}
+	if p.Sweep && len(p.Objectives) == 0 {
+		t.Add(rows)
+		return t
+	}
+	t.Head = append(head, "limited by", "why")
 	for i, row := range rows {
 		o := &p.Outcomes[i]
 		cells := chart.Texts(append(row, o.Limiter, cmp.Or(o.Client, o.Why))...)

@@ -188,8 +188,8 @@ func (p *Page) found() []chart.Finding {
 	return []chart.Finding{said}
 }
 
-// failures names the load of which most requests failed, if any did: latencies leave them out.
-func (p *Page) failures() []chart.Finding {
+// failures names the load of which most requests failed; "" if none did.
+func (p *Page) failures() string {
 	worst := Outcome{}
 	for _, o := range p.Outcomes {
 		if o.Numbers[ErrorRate] > worst.Numbers[ErrorRate] {
@@ -198,10 +198,9 @@ func (p *Page) failures() []chart.Finding {
 	}
 	share := worst.Numbers[ErrorRate]
 	if share == 0 {
-		return nil
+		return ""
 	}
-	word := format.Percent(share) + " of the requests failed at " + p.Load(worst.Load) + " " + p.Unit
-	return []chart.Finding{{Grade: chart.Bad, Word: word, Lines: []string{"Latencies are of those that did not."}}}
+	return format.Percent(share) + " of the requests failed at " + p.Load(worst.Load) + " " + p.Unit
 }
 
 // withInterval is a number of outcomes, with the ends of its interval where they are known; NaN where it is not.
