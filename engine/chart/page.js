@@ -223,7 +223,8 @@ function drawRows(u, graph) {
   const [min, max] = graph.heat ? heatRange(graph) : [];
   const share = v => graph.y.log ? (max > min ? Math.log(v / min) / Math.log(max / min) : 1) : max ? v / max : 0;
   const box = (row, from, to, fill) => {
-    const left = u.valToPos(from, 'x', true), right = u.valToPos(to, 'x', true);
+    const left = Math.max(bbox.left - 9, u.valToPos(from, 'x', true)); // a canvas draws nothing that ends at 1e160
+    const right = Math.min(bbox.left + bbox.width + 9, u.valToPos(to, 'x', true));
     const top = u.valToPos(row, 'y', true), bottom = u.valToPos(row + 1, 'y', true), gap = (bottom - top) > 8 ? 1 : 0;
     ctx.fillStyle = fill;
     ctx.fillRect(left, top + gap, Math.max(1, right - left + (graph.heat ? 0.5 : 0)), bottom - top - 2 * gap);

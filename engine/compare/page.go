@@ -183,13 +183,20 @@ func larger(a, b Metric) int {
 			return -1
 		case m.changed():
 			return 0
+		case m.seen():
+			return 1
 		}
-		return 1 + slices.Index([]string{Same, Unclear, Unknown}, m.Verdict)
+		return 2 + slices.Index([]string{Same, Unclear, Unknown}, m.Verdict)
 	}
-	if order := cmp.Compare(rank(a), rank(b)); order != 0 || !a.changed() {
+	if order := cmp.Compare(rank(a), rank(b)); order != 0 || rank(a) > 1 {
 		return order
 	}
 	return cmp.Compare(b.size(), a.size())
+}
+
+// seen reports whether a latency or rate at least doubled or halved without being a sure change.
+func (m *Metric) seen() bool {
+	return m.Unit != "share" && m.Change != nil && !m.changed() && m.size() >= math.Ln2
 }
 
 // size is how large a change is, whatever its direction: a tenth is as large as ten times as much.

@@ -1,10 +1,8 @@
 package compare
 
 import (
-	"cmp"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strings"
 
@@ -201,8 +199,8 @@ func (r *Result) telling() (told []*Metric) {
 	return told
 }
 
-// unsure are latencies and rates that at least doubled or halved without being a sure change: of each latency the
-// number of pairs, or the median if there are no pairs. The largest stands first.
+// unsure are large changes that are not sure: of each latency that of pairs, or of the median if there are no pairs.
+// The largest stands first.
 func (r *Result) unsure() (seen []*Metric) {
 	typical := ".paired"
 	if !r.Paired {
@@ -210,12 +208,11 @@ func (r *Result) unsure() (seen []*Metric) {
 	}
 	for i := range r.Metrics {
 		m := &r.Metrics[i]
-		one := m.Unit == "rate" || strings.HasSuffix(m.Name, typical)
-		if one && m.Main && m.Change != nil && !m.changed() && m.size() >= math.Ln2 {
+		if m.Main && m.seen() && (m.Unit == "rate" || strings.HasSuffix(m.Name, typical)) {
 			seen = append(seen, m)
 		}
 	}
-	slices.SortStableFunc(seen, func(a, b *Metric) int { return cmp.Compare(b.size(), a.size()) })
+	slices.SortStableFunc(seen, func(a, b *Metric) int { return larger(*a, *b) })
 	return seen
 }
 
