@@ -167,7 +167,7 @@ func TestSweepOfLoads(t *testing.T) {
 func TestSweepOfAShortTrace(t *testing.T) {
 	t.Parallel()
 	m := startMock(t, "--ttft", "20ms", "--itl", "2ms")
-	p := start(t, nil, append([]string{"sweep", "--json", "--trace", steady(t, 200, 100, 5), "--url", m.url, "--over", "concurrency", "--at", "8,4", "--output", filepath.Join(t.TempDir(), "sweep"), "--"}, patient[1:5:5]...)...)
+	p := start(t, nil, append([]string{"sweep", "--json", "--trace", steady(t, 200, 100, 5), "--url", m.url, "--over", "concurrency", "--at", "8,4", "--output", filepath.Join(t.TempDir(), "sweep")}, patient()...)...)
 	f := p.answer(t, 0)
 	expect.Contains(t, p.stderr.String(), "2 loads, each measured for 60.0 s: at most 3.10 min in all", p.stderr.String())
 	for _, o := range f.Probes {
