@@ -89,8 +89,8 @@ func (r *Replicas) section() chart.Section {
 	}}
 	return chart.Section{
 		Title: "Instances over time",
-		Note: "An autoscaler that knows the future and keeps one instance needs as many. That holds as far as requests " +
-			"of all minutes cost what the measured ones did.",
+		Note: "An autoscaler that knows the future and keeps one instance needs as many. That holds as far as " +
+			"requests of all minutes cost what the measured ones did.",
 		Graphs: []chart.Graph{g},
 	}
 }
