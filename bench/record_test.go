@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
@@ -81,7 +82,7 @@ func TestRecorderKilled(t *testing.T) {
 }
 
 // TestRecorderInterrupted: a recorder that is ended amid streams takes no new requests, brings the streams to their ends
-// and records them.
+// and records them, also if the signal comes twice, as from timeout(1).
 func TestRecorderInterrupted(t *testing.T) {
 	t.Parallel()
 	rec := startRecorder(t, startMock(t, "--itl", "50ms").url)
@@ -95,6 +96,8 @@ func TestRecorderInterrupted(t *testing.T) {
 		must.Have(in.ReadString('\n'))(t)
 		all = append(all, in)
 	}
+	rec.signal(t, syscall.SIGTERM)
+	time.Sleep(10 * time.Millisecond) // or the two become one
 	rec.signal(t, syscall.SIGTERM)
 	until(t, "it takes no more", func() bool {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(rec.url, "http://"))

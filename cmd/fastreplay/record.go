@@ -182,7 +182,7 @@ func (o *recordOptions) statusCommand() *cobra.Command {
 		Example: "  fastreplay record status 127.0.0.1:9465",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			text, err := recorder.Status(c.Context(), args[0])
+			text, err := recorder.Status(args[0])
 			fmt.Fprint(c.OutOrStdout(), text)
 			return err
 		},

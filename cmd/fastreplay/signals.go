@@ -6,6 +6,7 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/fastreplay/fastreplay/engine/replay"
 )
@@ -24,10 +25,14 @@ type interrupts struct {
 	run   *replay.Running
 }
 
-// untilSignal returns a context that a first signal ends; a second one ends the process. release is to be called.
+// untilSignal returns a context that a first signal ends; one that comes later than a second after it ends the process.
+// timeout(1) sends its signal twice. release is to be called.
 func untilSignal(ctx context.Context) (until context.Context, release context.CancelFunc) {
 	until, release = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(until, release)
+	context.AfterFunc(until, func() {
+		time.Sleep(time.Second)
+		release()
+	})
 	return until, release
 }
 

@@ -243,6 +243,9 @@ func backends() map[string]api.Backend {
 	return all
 }
 
+// zeroNS is what a log has for the clock's zero, in ns since 1970. Rows have only what lies between their instants.
+const zeroNS = 1e18
+
 // logged is a line of a log, the format of which is openai_log. Instants are ns since 1970, 0 = unknown.
 type logged struct {
 	Request  json.RawMessage `json:"request"`
@@ -253,9 +256,9 @@ type logged struct {
 	names
 }
 
-// logTo writes the exchange as a line of a log. unix is the instant of the clock's zero in ns since 1970. Instants are
-// exact to 1 µs. It says why the exchange is lost; "" = it is not.
-func (x *exchange) logTo(log *json.Encoder, backends map[string]api.Backend, unix int64) (lost string) {
+// logTo writes the exchange as a line of a log, with instants that are exact to 1 µs. It says why the exchange is lost;
+// "" = it is not.
+func (x *exchange) logTo(log *json.Encoder, backends map[string]api.Backend) (lost string) {
 	var s stream
 	line := logged{Request: x.request, names: x.named}
 	text := bytes.TrimSpace(x.answer)
@@ -278,7 +281,7 @@ func (x *exchange) logTo(log *json.Encoder, backends map[string]api.Backend, uni
 		if atNS == 0 {
 			return 0
 		}
-		return (unix + atNS) / 1000 * 1000
+		return (zeroNS + atNS) / 1000 * 1000
 	}
 	line.Came, line.First, line.Ended = stamp(x.beganNS), stamp(s.firstNS), stamp(s.lastNS)
 	if log.Encode(line) != nil {

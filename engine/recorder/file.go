@@ -47,7 +47,11 @@ func create(path, mine string, nowNS int64) (*file, error) {
 	for n := 2; ; n++ {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 		if errors.Is(err, os.ErrExist) {
-			if path != mine && locked(path) {
+			info, _ := os.Stat(path)
+			switch {
+			case info != nil && !info.Mode().IsRegular():
+				return nil, fmt.Errorf("%s is no file; give the name of one", path)
+			case path != mine && locked(path):
 				return nil, fmt.Errorf("another recorder writes %s; give this one another name", path)
 			}
 			path = fmt.Sprintf("%s%s-%d%s", dir, stem, n, ends)
@@ -67,7 +71,7 @@ func create(path, mine string, nowNS int64) (*file, error) {
 
 // locked reports whether a recorder is at a file.
 func locked(path string) bool {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := os.Open(path)
 	if err != nil {
 		return false
 	}

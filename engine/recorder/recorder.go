@@ -79,7 +79,6 @@ type Recorder struct {
 	o        Options
 	clock    sched.PairClock // its zero is when the recorder began
 	wall     *sched.Wall
-	beganNS  int64 // when that was, ns since 1970
 	server   *http.Server
 	listener net.Listener
 	metrics  *http.Server // nil = none
@@ -125,8 +124,6 @@ func Start(o Options) (r *Recorder, err error) {
 		r.clock = sched.NewMonotonic()
 	}
 	r.wall = sched.NewWall(r.clock)
-	nowNS, wallNS := r.clock.Pair()
-	r.beganNS = wallNS - nowNS
 	r.backends = backends()
 	p := &proxy{r: r, silent: log.New(io.Discard, "", 0)}
 	if err := p.open(o); err != nil {
@@ -436,9 +433,8 @@ func (r *Recorder) take(batch []*exchange) {
 			x.release()
 		}
 	}()
-	unix := r.beganNS / 1000 * 1000
 	for _, x := range batch {
-		if why := x.logTo(lines, r.backends, unix); why != "" {
+		if why := x.logTo(lines, r.backends); why != "" {
 			r.lose(why, 1)
 			continue
 		}

@@ -1,7 +1,6 @@
 package recorder
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -61,17 +60,12 @@ func (r *Recorder) page() string {
 const askPatience = 5 * time.Second
 
 // Status asks the recorder at an address, its [Options].Metrics, and says for people what it tells.
-func Status(ctx context.Context, address string) (string, error) {
+func Status(address string) (string, error) {
 	if !strings.Contains(address, "://") {
 		address = "http://" + address
 	}
-	ctx, cancel := context.WithTimeout(ctx, askPatience)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return "", err
-	}
-	resp, err := http.DefaultClient.Do(req)
+	client := http.Client{Timeout: askPatience}
+	resp, err := client.Get(address)
 	if err != nil {
 		return "", fmt.Errorf("%w; is it the --metrics-addr of a recorder that runs?", err)
 	}

@@ -81,7 +81,7 @@ func TestStreams(t *testing.T) {
 		{"two answers", []string{answer, answer}, 0, 0, 0, false, "unanswered"},
 	} {
 		t.Run(w.name, func(t *testing.T) {
-			r := &Recorder{beganNS: 1_795_770_000_000_000_000, fresh: map[string]int{}, backends: backends()}
+			r := &Recorder{fresh: map[string]int{}, backends: backends()}
 			r.hasher = must.Have(keyed.Open("", keyed.Options{Tokenizer: tokenizer.CL100K, Lenient: true}))(t)
 			const ms = 1_000_000
 			x := &exchange{api: "chat", status: 200, whole: true, request: []byte(asked("hello")), beganNS: 5 * ms, budget: &budget{}}

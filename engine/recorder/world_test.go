@@ -164,6 +164,15 @@ func TestTwoRecorders(t *testing.T) {
 	must.Do(t, second(), "once the first has ended")
 }
 
+// TestNoFile: what is no file is refused, and nothing is made beside it.
+func TestNoFile(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "day.jsonl")
+	must.Do(t, os.Mkdir(dir, 0o700))
+	_, err := Start(Options{Listen: "127.0.0.1:0", Upstreams: []string{"gpu1"}, Output: dir})
+	expect.Error(t, err, "--output: "+dir+" is no file; give the name of one")
+	expect.Equal(t, len(must.Have(os.ReadDir(filepath.Dir(dir)))(t)), 1, "files")
+}
+
 // TestFolderGoes: if no next file can be made, rows go on into the one before, and it is said once.
 func TestFolderGoes(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "days")
