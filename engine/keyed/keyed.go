@@ -113,8 +113,6 @@ func (h *Hasher) Begin() {
 		once:  blockhash.NewKey(), // no other file may have the name of a guessed session
 		chain: h.chain,
 		ends:  map[uint64][]end{},
-		first: map[int]int{},
-		size:  map[int]int{},
 	}
 }
 

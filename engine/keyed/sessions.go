@@ -17,13 +17,13 @@ type guesser struct {
 	once  blockhash.Key // of the names
 	chain *blockhash.Chain
 	ends  map[uint64][]end // by the id of the last whole block
-	first map[int]int      // row that begins the session of a row
-	size  map[int]int      // rows of the session that a row begins
+	first []int32          // row that begins the session of a row
+	size  []int32          // rows of the session that a row begins
 }
 
 // name is that of the session of a row.
 func (g *guesser) name(row int) string {
-	return g.once.Pseudonym("guessed", strconv.Itoa(g.first[row]))
+	return g.once.Pseudonym("guessed", strconv.Itoa(int(g.first[row])))
 }
 
 // end is where a prompt ends.
@@ -35,12 +35,14 @@ type end struct {
 
 // take notes a row, and from which it goes on.
 func (g *guesser) take(row int, tokens []int32, ids []uint64) {
-	first := row
-	if before, found := g.find(tokens, ids); found {
-		first = g.first[before]
+	for len(g.first) <= row {
+		g.first = append(g.first, int32(len(g.first)))
+		g.size = append(g.size, 0)
 	}
-	g.first[row] = first
-	g.size[first]++
+	if before, found := g.find(tokens, ids); found {
+		g.first[row] = g.first[before]
+	}
+	g.size[g.first[row]]++
 	whole := len(tokens) / blockhash.BlockTokens
 	if whole == 0 {
 		return

@@ -215,11 +215,11 @@ func findAPI(path string) string {
 				return name
 			}
 		}
-		at := strings.IndexByte(strings.TrimPrefix(path, "/"), '/')
-		if at < 0 {
+		_, below, more := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+		if !more {
 			break
 		}
-		path = strings.TrimPrefix(path, "/")[at:]
+		path = "/" + below
 	}
 	return ""
 }
