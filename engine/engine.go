@@ -149,16 +149,19 @@ func (r *Run) Connect(ctx context.Context) {
 	r.dialer.fillFirst(ctx)
 }
 
-// openRing lets a ring see what comes from the endpoints, if there may be one.
+// openRing lets a ring see what comes from the endpoints without TLS, if there may be one.
 func (r *Run) openRing() {
 	if !r.cfg.Stamps.Ring || r.ring != nil {
 		return
 	}
 	var ports []uint16
-	for _, t := range r.work.Targets {
-		for _, at := range t.Endpoints {
-			ports = append(ports, at.Port())
+	for _, p := range r.pools {
+		if p.dial.TLS == nil {
+			ports = append(ports, p.addr.Port())
 		}
+	}
+	if len(ports) == 0 {
+		return // what a read decrypts are records, which segments do not end with
 	}
 	slices.Sort(ports)
 	streams := 1 << 20 // in an open loop, as many as the servers leave open

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -75,14 +76,18 @@ func (f *floods) allWait(n int) {
 }
 
 // TestAnswersLargerThanTheBuffer: a receiver that stalls makes the server wait for room. What comes afterwards has
-// stamps in time but may be late, and each such request says so.
+// stamps in time but may be late, and each such request says so. A ring knows nothing of https: there is none for it.
 func TestAnswersLargerThanTheBuffer(t *testing.T) {
 	stamped := wire.Stamps{Receive: true, Send: true}
 	if err := wire.ProbeStamps(stamped); err != nil {
 		t.Skip(err)
 	}
+	ringed := stamped
+	ringed.Ring = wire.ProbeRing() == nil
 	for _, secure := range []bool{false, true} {
-		answersLargerThanTheBuffer(t, stamped, secure)
+		for _, stamps := range slices.Compact([]wire.Stamps{stamped, ringed}) {
+			answersLargerThanTheBuffer(t, stamps, secure)
+		}
 	}
 }
 
@@ -112,7 +117,9 @@ func answersLargerThanTheBuffer(t *testing.T, stamps wire.Stamps, secure bool) {
 		blocks.arm.Store(false)
 		close(blocks.free)
 	}()
-	do(t, s, r)
+	r.openRing()
+	found := do(t, s, r)
+	must.Equal(t, found.Client.Stamps.Ring, stamps.Ring && !secure, "%+v, secure %v: a ring", stamps, secure)
 	for _, rec := range k.records {
 		must.Equal(t, rec.Outcome, record.OK, "secure %v: %s", secure, rec.Error)
 		if rec.LastSlackNS <= 0 {
