@@ -154,6 +154,7 @@ type repeat struct {
 	size     int // of chunk; 0: nothing is remembered
 	holes    [repeatHoles]json.Span
 	count    int       // of the holes
+	before   int       // holes before the text
 	text     json.Span // one of the holes
 	model    json.Span // that the chunk names, without quotes; empty if it names none
 	choices  uint64
@@ -172,7 +173,13 @@ func (r *repeat) matches(data []byte) (text []byte, ok bool) {
 	}
 	s := scan(data)
 	from := 0
-	for _, hole := range r.holes[:r.count] {
+	holes := r.holes[:r.count]
+	if head := r.chunk[:r.text.From]; bytes.HasPrefix(data, head) { // mostly
+		s.At = len(head)
+		from = len(head)
+		holes = holes[r.before:]
+	}
+	for _, hole := range holes {
 		literal := r.chunk[from:hole.From]
 		if !bytes.HasPrefix(data[s.At:], literal) {
 			return nil, false
@@ -224,9 +231,9 @@ func (r *repeat) remember(p *parser) {
 	}
 	r.size = copy(r.chunk[:], p.Data)
 	at, _ := slices.BinarySearchFunc(p.Skipped, p.text, func(a, b json.Span) int { return int(a.From) - int(b.From) })
-	r.count = copy(r.holes[:], p.Skipped[:at])
-	r.holes[r.count] = p.text
-	r.count += 1 + copy(r.holes[r.count+1:], p.Skipped[at:])
+	r.before = copy(r.holes[:], p.Skipped[:at])
+	r.holes[r.before] = p.text
+	r.count = r.before + 1 + copy(r.holes[r.before+1:], p.Skipped[at:])
 	r.text = p.text
 	r.model = p.model
 	r.choices = p.d.Choices

@@ -329,6 +329,10 @@ func (s *targetStats) stopped(over bool) int64 {
 	return s.Outcomes[record.Cancelled] + s.Outcomes[record.NotSent]
 }
 
+func (s *targetStats) failed(over bool) int64 {
+	return s.recorded() - s.Outcomes[record.OK] - s.stopped(over)
+}
+
 func (s *targetStats) count(r *metrics.Requests, over bool) {
 	r.Sent = s.Sent
 	r.OK = s.Outcomes[record.OK]
@@ -336,19 +340,18 @@ func (s *targetStats) count(r *metrics.Requests, over bool) {
 	r.Early = s.Latencies[metrics.Drift].Negatives()
 	r.Stopped = s.stopped(over)
 	r.ByOutcome = make(map[string]int64, record.Outcomes)
-	r.Failed = s.recorded() - r.OK - r.Stopped
+	r.Failed = s.failed(over)
 	for o, n := range s.Outcomes {
 		r.ByOutcome[record.Outcome(o).String()] = n
 	}
 }
 
 func (s *targetStats) target(url string, over bool) metrics.Target {
-	ok := s.Outcomes[record.OK]
 	t := metrics.Target{
 		URL:              url,
 		Requests:         s.recorded(),
-		OK:               ok,
-		Failed:           s.recorded() - ok - s.stopped(over),
+		OK:               s.Outcomes[record.OK],
+		Failed:           s.failed(over),
 		ReportedHitRatio: s.Cache.hitRatio(),
 	}
 	s.Latencies.Fill(&t.TargetLatencies)

@@ -61,7 +61,7 @@ func (s *targetStats) goodput(durationS float64, planned int64, over bool) *metr
 	g := &metrics.Goodput{
 		Requests:   s.Goodput.Good,
 		Share:      stats.Ratio(s.Goodput.Good, planned),
-		Failed:     s.recorded() - s.Outcomes[record.OK] - s.stopped(over),
+		Failed:     s.failed(over),
 		Missed:     map[string]int64{},
 		Unmeasured: map[string]int64{},
 	}
