@@ -423,11 +423,17 @@ func run(t *testing.T, args ...string) *results {
 func refused(t *testing.T, args ...string) string {
 	t.Helper()
 	r := startReplay(t, args...)
-	r.ends(t, 2, "fastreplay: ")
+	r.isRefused(t, "fastreplay: ")
+	return r.stderr.String()
+}
+
+// isRefused fails unless a replay is refused in these words, and writes nothing.
+func (r *replay) isRefused(t *testing.T, words ...string) {
+	t.Helper()
+	r.ends(t, 2, words...)
 	if _, err := os.Stat(r.dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("results were written (%v)", err)
 	}
-	return r.stderr.String()
 }
 
 func lastLine(text string) string {

@@ -14,7 +14,7 @@ func (d *decoder) openAI(b *requestBody) error {
 	p.maxTokens = optional(cmp.Or(b.MaxCompletionTokens, b.MaxOutputTokens, b.MaxTokens))
 	p.minTokens = optional(b.MinTokens)
 	p.priority = b.Priority
-	p.ignoreEOS = b.IgnoreEOS != nil && *b.IgnoreEOS
+	p.ignoreEOS = isTrue(b.IgnoreEOS)
 	if d.cfg.RefuseExtras {
 		extra := ""
 		switch {

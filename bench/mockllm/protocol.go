@@ -121,6 +121,13 @@ func protocolAt(path, body []byte) (p *protocol, model []byte) {
 	return nil, nil
 }
 
+// refusing is a refusal whose object has the message alone.
+func refusing(object string) func(*requestError) response {
+	return func(e *requestError) response {
+		return response{status: e.status, body: fmt.Appendf(nil, object, e.escaped())}
+	}
+}
+
 // refuse is the answer to a request that cannot be served. p holds what was read of it.
 func (t *protocol) refuse(p *params, e *requestError) response {
 	a := t.refusal(e)

@@ -114,6 +114,9 @@ func optional(n *int64) int64 {
 	return *n
 }
 
+// isTrue reports whether a flag is given, and true.
+func isTrue(flag *bool) bool { return flag != nil && *flag }
+
 // decoder reads a request body into params and a prompt's hash.
 type decoder struct {
 	cfg    *Config

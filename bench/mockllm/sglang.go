@@ -2,7 +2,6 @@ package mockllm
 
 import (
 	"cmp"
-	"fmt"
 )
 
 // sglang is SGLang's own /generate (sgl-project/sglang, python/sglang/srt/entrypoints/http_server.py and
@@ -21,7 +20,7 @@ func sglang() *protocol {
 			d.p.stream = b.Stream
 			if o := b.SamplingParams; o != nil {
 				d.p.maxTokens, d.p.minTokens = optional(o.MaxNewTokens), optional(o.MinNewTokens)
-				d.p.ignoreEOS = o.IgnoreEOS != nil && *o.IgnoreEOS
+				d.p.ignoreEOS = isTrue(o.IgnoreEOS)
 				if err := one(o.N); err != nil {
 					return err
 				}
@@ -36,9 +35,7 @@ func sglang() *protocol {
 		whole:      object,
 		done:       true,
 		broken:     `data: {"text":" broken","output_ids":[10`,
-		refusal: func(e *requestError) response {
-			return response{status: e.status, body: fmt.Appendf(nil, `{"error":{"message":"%s"}}`, e.escaped())}
-		},
-		inStream: func(p *params, e *requestError) bool { return p.stream && e.kind == kindBadRequest },
+		refusal:    refusing(`{"error":{"message":"%s"}}`),
+		inStream:   func(p *params, e *requestError) bool { return p.stream && e.kind == kindBadRequest },
 	}
 }

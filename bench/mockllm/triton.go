@@ -2,7 +2,6 @@ package mockllm
 
 import (
 	"cmp"
-	"fmt"
 	"strings"
 )
 
@@ -28,12 +27,10 @@ func triton(streamed bool) *protocol {
 		read: func(d *decoder, b *requestBody) error {
 			return cmp.Or(d.triton(b, streamed), d.echoed("text_input", b.TextInput))
 		},
-		token:  [parts]event{partText: {data: object}},
-		whole:  object,
-		broken: `data: {"model_name":"broken","text_out`,
-		refusal: func(e *requestError) response {
-			return response{status: e.status, body: fmt.Appendf(nil, `{"error":"%s"}`, e.escaped())}
-		},
+		token:   [parts]event{partText: {data: object}},
+		whole:   object,
+		broken:  `data: {"model_name":"broken","text_out`,
+		refusal: refusing(`{"error":"%s"}`),
 	}
 }
 
@@ -51,8 +48,8 @@ type tritonParams struct {
 func (p *params) addTriton(o *options) {
 	t := &p.triton
 	p.maxTokens = max(p.maxTokens, optional(o.MaxTokens))
-	p.minTokens = max(p.minTokens, optional(cmp.Or(o.MinTokens, o.MinLength)))     // the second of older ensembles
-	p.ignoreEOS = p.ignoreEOS || o.IgnoreEOS != nil && *o.IgnoreEOS || o.EndID < 0 // an end that no token has
+	p.minTokens = max(p.minTokens, optional(cmp.Or(o.MinTokens, o.MinLength))) // the second of older ensembles
+	p.ignoreEOS = p.ignoreEOS || isTrue(o.IgnoreEOS) || o.EndID < 0            // an end that no token has
 	t.stream = t.stream || o.Stream
 	if o.ExcludeInput != nil {
 		t.exclude = *o.ExcludeInput

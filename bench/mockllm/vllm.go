@@ -31,7 +31,7 @@ func vllmTokens() *protocol {
 			}
 			o := b.SamplingParams
 			d.p.maxTokens, d.p.minTokens = optional(o.MaxTokens), optional(o.MinTokens)
-			d.p.ignoreEOS = o.IgnoreEOS != nil && *o.IgnoreEOS
+			d.p.ignoreEOS = isTrue(o.IgnoreEOS)
 			return cmp.Or(one(o.N), d.force(o.ForcedTokens))
 		},
 		token:   [parts]event{partText: unnamed(id + `<now|` + usage + `|"usage":null>` + choice)},

@@ -100,24 +100,26 @@ func (r *Result) cost(others, name string, ofA bool, otherwise string) string {
 	if !ofA {
 		m, failed = m.inverse(r), -failed
 	}
-	what := fmt.Sprintf("%s cost %s in %s", others, name, Label(costed))
+	unknown := fmt.Sprintf("what %s cost %s in %s is not known: ", others, name, Label(costed))
 	switch {
 	case otherwise != "":
-		return fmt.Sprintf("what %s is not known: %s", what, otherwise)
+		return unknown + otherwise
 	case m.Low == nil:
-		return fmt.Sprintf("what %s is not known: %s", what, cmp.Or(m.why, m.Sentence))
+		return unknown + cmp.Or(m.why, m.Sentence)
 	case m.Verdict == Unknown:
-		return fmt.Sprintf("what %s is not known: %s", what, m.Sentence)
+		return unknown + m.Sentence
+	}
+	changed := m.change() + " " + m.ends()
+	switch {
 	case r.Scope != ScopeServers:
-		return fmt.Sprintf("what %s is not known: it changed by %s %s from one run to the other, and how far runs "+
-			"differ anyway takes 3 runs a side", what, m.change(), m.ends())
+		return unknown + "it changed by " + changed + " from one run to the other, and how far runs differ anyway " +
+			"takes 3 runs a side"
 	case r.separate && m.Verdict != Unclear:
-		return fmt.Sprintf("what %s is not known: it changed by %s %s, and the sides were run one behind the other; "+
-			"runs by turns would tell", what, m.change(), m.ends())
+		return unknown + "it changed by " + changed + ", and the sides were run one behind the other; runs by turns " +
+			"would tell"
 	case m.Verdict == Worse && verdict.FailuresHide(m.Name, -failed),
 		m.Verdict != Worse && verdict.FailuresHide(m.Name, failed):
-		return fmt.Sprintf("what %s is not known: %s %s, and more of its requests failed in one side (error_rate)",
-			what, m.change(), m.ends())
+		return unknown + changed + ", and more of its requests failed in one side (error_rate)"
 	case m.Verdict == Same:
 		return fmt.Sprintf("%s costs %s no %s: within ±%g %% %s", others, name, Label(costed), 100*r.Margin, m.ends())
 	case m.Verdict == Unclear:

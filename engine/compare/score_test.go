@@ -14,16 +14,12 @@ type score struct {
 	Answered worlds.Share
 	Covers   worlds.Share // of the answers: those whose interval holds the truth
 	False    worlds.Share // of the answers: those that claim a change, and there is none or one of the other sign
-	Finds    worlds.Share // of the trials with a true change: those that claim it
 }
 
 // Add counts an interval of a change. If the method does not know, low and high are NaN.
 func (s *score) Add(low, high, truth float64) {
 	known := !math.IsNaN(low) && !math.IsNaN(high)
 	s.Answered.Add(known)
-	if truth != 0 {
-		s.Finds.Add(known && (low > 0 && truth > 0 || high < 0 && truth < 0))
-	}
 	if known {
 		const rounding = 1e-9 // of intervals of width 0
 		s.Covers.Add(low-rounding <= truth && truth <= high+rounding)
@@ -32,11 +28,11 @@ func (s *score) Add(low, high, truth float64) {
 }
 
 // scoreHead is the head of the table of scores, in percent.
-var scoreHead = line("world", "answered", "covers", "false", "finds")
+var scoreHead = line("world", "answered", "covers", "false")
 
 // Row returns a line of the table of scores.
 func (s score) Row(world string) string {
-	return line(world, s.Answered.String(), s.Covers.String(), s.False.String(), s.Finds.String())
+	return line(world, s.Answered.String(), s.Covers.String(), s.False.String())
 }
 
 // gates counts how often a gate's word was wrong in a world.
@@ -81,7 +77,7 @@ func TestScore(t *testing.T) {
 	s.Add(0.5, 1, 2)                 // finds the change, misses its size
 	s.Add(-1, -0.5, 2)               // claims the other sign
 	s.Add(math.NaN(), math.NaN(), 2) // does not know
-	want := score{Answered: of(4, 5), Covers: of(1, 4), False: of(2, 4), Finds: of(1, 3)}
+	want := score{Answered: of(4, 5), Covers: of(1, 4), False: of(2, 4)}
 	expect.Equal(t, s, want)
 	var g gates
 	g.Add(true, false, 3, 2)  // passes what is too slow
