@@ -9,9 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/fastreplay/fastreplay/engine/host"
 )
 
 // headBytes is the room of a head, which is written again and again at the same place.
@@ -51,7 +52,7 @@ func create(path, mine string, nowNS int64) (*file, error) {
 			switch {
 			case info != nil && !info.Mode().IsRegular():
 				return nil, fmt.Errorf("%s is no file; give the name of one", path)
-			case path != mine && locked(path):
+			case path != mine && host.Locked(path):
 				return nil, fmt.Errorf("another recorder writes %s; give this one another name", path)
 			}
 			path = fmt.Sprintf("%s%s-%d%s", dir, stem, n, ends)
@@ -60,23 +61,13 @@ func create(path, mine string, nowNS int64) (*file, error) {
 		if err != nil {
 			return nil, err
 		}
-		_ = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) // some file systems have no locks
+		host.Lock(f)
 		made := &file{f: f, sinceNS: nowNS}
 		if strings.HasSuffix(path, ".zst") {
 			made.packer, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
 		}
 		return made, err
 	}
-}
-
-// locked reports whether a recorder is at a file.
-func locked(path string) bool {
-	f, err := os.Open(path)
-	if err != nil {
-		return false
-	}
-	defer f.Close() // nothing was written
-	return errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
 }
 
 // setHead writes the head, a line of JSON, to its place.
