@@ -161,8 +161,8 @@ func (r *runner) conclude(found engine.Result) (*metrics.Summary, error) {
 	}
 	stamps := info.Client.Stamps
 	late.Add(r.cfg.Stamps == StampsRing && stamps != nil && !stamps.Ring, "no_ring",
-		"--kernel-timestamps ring: no ring could be made for the ports of these targets (64 at most, none of https), so "+
-			"instants are those of the sockets, and late reads are marked")
+		"--kernel-timestamps ring: no ring could be made for the ports of these targets (64 at most, none of https), "+
+			"so instants are those of the sockets, and late reads are marked")
 	if r.loss != nil {
 		late.Add(!r.loss.Judged(), "abort_not_judged",
 			"--abort-if %s was not judged: no request has such a number", r.loss.Text)
