@@ -268,8 +268,8 @@ func TestRuns(t *testing.T) {
 	for _, a := range []*Side{of(1, 1.01), of(1), side(t, link)} {
 		expect.Refused(Compare(a, of(1), false))(t, "are the same run")
 	}
-	other := write(t, 400, func(s *metrics.Summary) { s.Workload.Fingerprint, s.Run.Options["seed"] = "sha256:2", 2.0 }, noisy(3, 1))
-	if _, err := ReadSide(nil, base.runs[0].dir, other); err == nil || !strings.Contains(err.Error(), "--seed: 1 and 2") || strings.Contains(err.Error(), "--anyway") {
+	other := write(t, 400, func(s *metrics.Summary) { s.Workload.Fingerprint, s.Run.Options["scale"] = "sha256:2", 2.0 }, noisy(3, 1))
+	if _, err := ReadSide(nil, base.runs[0].dir, other); err == nil || !strings.Contains(err.Error(), "--scale: not given and 2") || strings.Contains(err.Error(), "--anyway") {
 		t.Error(err)
 	}
 }
