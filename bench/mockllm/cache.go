@@ -133,15 +133,18 @@ func (p *blockPool) dequeue(b int32) {
 // before it are gone.
 func (p *blockPool) register(b int32, key uint64) {
 	n := &p.blocks[b]
-	n.key, n.registered = key, true
-	n.prevSame, n.nextSame = b, b
+	n.key = key
+	n.registered = true
+	n.prevSame = b
+	n.nextSame = b
 	first, there := p.index[key]
 	if !there {
 		p.index[key] = b
 		return
 	}
 	last := p.blocks[first].prevSame
-	n.prevSame, n.nextSame = last, first
+	n.prevSame = last
+	n.nextSame = first
 	p.blocks[last].nextSame = b
 	p.blocks[first].prevSame = b
 }

@@ -36,7 +36,8 @@ func (d *driver) commit() (how ending, over bool) {
 		}
 		over = true
 	case fault.ErrorEvent:
-		d.noFinish, d.phase = true, phaseTail
+		d.noFinish = true
+		d.phase = phaseTail
 		err = d.writeEvent(d.appendFailure(nil), false)
 	case fault.BigEvent:
 		event := d.appendEvent(nil, d.srv.clock.now())

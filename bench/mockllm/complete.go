@@ -200,7 +200,9 @@ func (r *reply) decode(req *fasthttp.Request, model []byte) error {
 		}
 		r.headers, _ = json.Marshal(headers)
 	}
-	r.promptTokens, r.chain, r.left = h.tokens, h.chain, h.left
+	r.promptTokens = h.tokens
+	r.chain = h.chain
+	r.left = h.left
 	apart := r.apart()
 	for i := range h.keys { // from now on a key names more than its tokens
 		h.keys[i] ^= apart
@@ -230,7 +232,8 @@ func (r *reply) plan() {
 	r.nameAnswer()
 	switch {
 	case r.fault.Kind == fault.NoLength || r.p.stream && r.http10:
-		r.framing, r.keepAlive = framingClose, false
+		r.framing = framingClose
+		r.keepAlive = false
 	case r.p.stream:
 		r.framing = framingChunked
 	default:

@@ -73,7 +73,8 @@ func newConn(srv *Server, nc net.Conn, pacer *pacer) *conn {
 		c.blocking = true
 	} else if !c.blocking {
 		raw, err := c.tcp.SyscallConn()
-		c.raw, c.blocking = raw, err != nil
+		c.raw = raw
+		c.blocking = err != nil
 		c.rd.kernel = newKernelReader(c.tcp)
 	}
 	return c
@@ -181,7 +182,8 @@ func (c *conn) refuse(err error) {
 			"the body exceeds " + strconv.Itoa(MaxBodyBytes) + " bytes",
 		}
 	}
-	c.keepAlive, c.bodyless = false, false
+	c.keepAlive = false
+	c.bodyless = false
 	c.respond(openAIError(refusal))
 	c.linger()
 }

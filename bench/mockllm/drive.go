@@ -123,7 +123,8 @@ func (d *driver) write(p []byte) error {
 	case fault.Split:
 		size = (len(p) + d.fault.N - 1) / d.fault.N
 	case fault.SlowBytes:
-		size, wait = 1, d.fault.D
+		size = 1
+		wait = d.fault.D
 	}
 	for first := true; len(p) > 0; first = false {
 		if !first && !d.pause(wait) {

@@ -50,7 +50,8 @@ const openAIUsage = `,"usage":{"prompt_tokens":$prompt,"total_tokens":$total,"co
 
 // chunk is an object of completions or chat: with a choice whose content and finish reason are given, or none.
 func chunk(kind, content, reason string) string {
-	choice, usage := "", openAIUsage
+	choice := ""
+	usage := openAIUsage
 	if content != "" {
 		choice = `{"index":0,` + content + `,"logprobs":null,"finish_reason":` + reason + `}`
 		usage = `<now|` + openAIUsage + `>`
@@ -60,7 +61,8 @@ func chunk(kind, content, reason string) string {
 
 // choices completes a protocol whose answers are choices: empty is the content of a chunk with the finish reason alone.
 func choices(p protocol, kind, empty, reason string) *protocol {
-	p.done, p.refusal = true, openAIError
+	p.done = true
+	p.refusal = openAIError
 	p.finish = []event{
 		unnamed(chunk(kind, empty, reason)).onlyIf("own"),
 		unnamed(chunk(kind, "", "")).onlyIf("wanted"),

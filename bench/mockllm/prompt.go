@@ -44,7 +44,9 @@ func (h *promptHasher) ids(array rawJSON) error {
 		}
 		i = skipSpace(array, i+1)
 	}
-	h.chain, h.tokens, h.left = chain, tokens, left
+	h.chain = chain
+	h.tokens = tokens
+	h.left = left
 	return nil
 }
 
@@ -64,7 +66,8 @@ func (h *promptHasher) text(quoted rawJSON) error {
 			}
 		} else if letters > 0 {
 			h.word(word, letters)
-			word, letters = wordBasis, 0
+			word = wordBasis
+			letters = 0
 		}
 	}
 	if letters > 0 {

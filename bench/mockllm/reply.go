@@ -108,7 +108,10 @@ type eventBuffer struct {
 // lock.
 func (r *reply) start(now int64, cachedTokens, hostTokens int) {
 	cfg := r.cfg
-	r.begun, r.beginNS, r.cachedTokens, r.hostTokens = true, now, cachedTokens, hostTokens
+	r.begun = true
+	r.beginNS = now
+	r.cachedTokens = cachedTokens
+	r.hostTokens = hostTokens
 	uncached := time.Duration(r.promptTokens - cachedTokens)
 	loading := time.Duration(hostTokens) * cfg.HostLoadPerToken
 	ttft := float64(cfg.TTFT+uncached*cfg.PrefillPerToken+loading) * r.draw.spread(cfg.Spread)

@@ -219,7 +219,8 @@ func (d *decoder) check() error {
 	case !d.proto.noModel && !cfg.serves(p.model):
 		return unknownModel(p.model)
 	case d.proto.vector:
-		p.maxTokens, p.minTokens = 0, 0
+		p.maxTokens = 0
+		p.minTokens = 0
 	case p.minTokens < -1:
 		return badRequest("min_tokens must be greater than or equal to 0, got %d.", p.minTokens)
 	case p.maxTokens == -1:

@@ -118,7 +118,8 @@ func (s *scheduler) acquire(r *reply) admission {
 // release ends a request that was admitted, at the instant now, after so many tokens. The caller gives the lease away.
 // If somebody waits, it calls catchUp.
 func (s *scheduler) release(l *lease, now int64, sent int) (waiting bool) {
-	l.endNS, l.sent = now, sent
+	l.endNS = now
+	l.sent = sent
 	s.endsMu.Lock()
 	defer s.endsMu.Unlock()
 	s.ends = append(s.ends, l)

@@ -63,7 +63,9 @@ func newServer(cfg Config, crew *crew) (*Server, error) {
 		return nil, fmt.Errorf("mockllm: %w", err)
 	}
 	s.sched.launch = func(r *reply) { go r.begin() }
-	s.sched.slots, s.sched.maxQueue, s.sched.priorities = cfg.Slots, cfg.MaxQueue, cfg.Priorities
+	s.sched.slots = cfg.Slots
+	s.sched.maxQueue = cfg.MaxQueue
+	s.sched.priorities = cfg.Priorities
 	s.sched.adapters = adapters{names: cfg.adapterNames(), room: cfg.AdapterSlots, loadNS: int64(cfg.AdapterLoad)}
 	s.sched.cache = newPrefixCache(cfg.CacheTokens, cfg.BlockTokens)
 	s.sched.cache.host.room = int(cfg.HostTokens / int64(cfg.BlockTokens))

@@ -33,7 +33,9 @@ func tgi(path int) *protocol {
 			if o := b.Parameters; o != nil {
 				d.p.maxTokens = optional(o.MaxNewTokens)
 				d.p.ignoreEOS = o.IgnoreEOSToken // of forks; TGI cannot force a length
-				d.p.details, d.p.prefill, d.p.fullText = o.Details, o.PrefillDetails, o.ReturnFullText
+				d.p.details = o.Details
+				d.p.prefill = o.PrefillDetails
+				d.p.fullText = o.ReturnFullText
 			}
 			if d.p.stream && d.p.prefill {
 				return badRequest("`decoder_input_details` == true is not supported when streaming tokens")

@@ -64,7 +64,8 @@ func (s *Server) decodeTokenize(req *fasthttp.Request) ([]uint64, error) {
 // word has a hash in the lower half.
 func tokenID(value uint64) uint64 {
 	if value&specialBit != 0 {
-		kind, i := value>>32&0xff, value&(1<<24-1)
+		kind := value >> 32 & 0xff
+		i := value & (1<<24 - 1)
 		return 1<<30 | kind<<24 | i
 	}
 	return finalize(value) >> 34

@@ -19,9 +19,11 @@ func vllmTokens() *protocol {
 		prompt: "token_ids",
 		read: func(d *decoder, b *requestBody) error {
 			d.p.stream = b.Stream
-			d.p.usage, d.p.continuousUsage = b.StreamOptions.IncludeUsage, b.StreamOptions.ContinuousUsage
+			d.p.usage = b.StreamOptions.IncludeUsage
+			d.p.continuousUsage = b.StreamOptions.ContinuousUsage
 			if given(b.TokenIDs) {
-				d.p.hasPrompt, d.p.promptIDs = true, true
+				d.p.hasPrompt = true
+				d.p.promptIDs = true
 				if err := d.hash.ids(b.TokenIDs); err != nil {
 					return err
 				}

@@ -50,7 +50,8 @@ func (r *reply) appendValue(dst []byte, name string) []byte {
 		return dst
 	case "tokens":
 		return list(dst, 0, r.total, func(dst []byte, k int) []byte {
-			r.from, r.to = k, k+1
+			r.from = k
+			r.to = k + 1
 			return r.proto.item[partText].append(r, dst)
 		})
 	case "prefill": // only their number is true

@@ -145,7 +145,8 @@ func warmed(before capacity.Outcome, load float64) float64 {
 
 // plan says before a sweep how long it takes at most.
 func (s *searching) plan() string {
-	all, most := 0.0, 0.0
+	all := 0.0
+	most := 0.0
 	least := math.Inf(1)
 	for _, load := range s.o.at {
 		warmS, _, lasts := s.paces(load)
@@ -314,7 +315,10 @@ func (p *probing) Tick(r *replay.Running, ended bool) {
 	p.shown.Store(&peek)
 	if d := p.s.prober.Peek(p.out.Probe, peek); d.End || peek.Ended {
 		p.decided = true
-		p.out.Slices, p.out.SliceS, p.out.Verdict, p.out.Why = peek.Slices, peek.SliceS, d.Verdict, d.Why
+		p.out.Slices = peek.Slices
+		p.out.SliceS = peek.SliceS
+		p.out.Verdict = d.Verdict
+		p.out.Why = d.Why
 		if !d.End {
 			p.out.Verdict = capacity.Edge
 		}

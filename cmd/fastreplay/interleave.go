@@ -129,7 +129,8 @@ func (r *interleaved) run(ctx context.Context, interleave string) (dirs [][]stri
 	for i, names := range rounds {
 		which, dir := fmt.Sprintf("run %d of %d", i, len(rounds)-1), r.dir
 		if i == 0 {
-			which, dir = "check", checked
+			which = "check"
+			dir = checked
 		}
 		err := r.prepare(ctx, i, which)
 		if err == nil {
@@ -216,7 +217,8 @@ func (r *interleaved) prepare(ctx context.Context, round int, which string) erro
 		_ = os.Remove(said.Name())
 	}()
 	c := exec.CommandContext(limited, "sh", "-c", r.restart)
-	c.Stdout, c.Stderr = said, said
+	c.Stdout = said
+	c.Stderr = said
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	err = c.Run()

@@ -110,7 +110,9 @@ func orInterrupted(ctx context.Context, err error) error {
 func replayTrace(ctx context.Context, o *options, ui *terminal, out io.Writer) (err error) {
 	ctx, interrupts := catchSignals(ctx, ui)
 	defer interrupts.release()
-	ui.quiet, ui.mode, ui.verbose = o.progress.quiet, o.progress.mode, o.verbose || o.DryRun
+	ui.quiet = o.progress.quiet
+	ui.mode = o.progress.mode
+	ui.verbose = o.verbose || o.DryRun
 	if ui.quiet && ui.mode == progressAuto {
 		ui.mode = progressNone
 	}

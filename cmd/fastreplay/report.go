@@ -112,7 +112,8 @@ func (o *reporting) run(c *cobra.Command, args []string) error {
 	}
 	say := newTerminal(c.ErrOrStderr())
 	screen := newTerminal(c.OutOrStdout())
-	say.quiet, screen.quiet = o.quiet, o.quiet
+	say.quiet = o.quiet
+	screen.quiet = o.quiet
 	if err := o.write(dir, s, say); err != nil {
 		return err
 	}

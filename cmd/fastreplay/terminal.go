@@ -147,7 +147,8 @@ func (t *terminal) coloured() bool {
 func (t *terminal) summary(s *metrics.Summary, full bool, o report.PrintOptions) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	o.Width, o.Height = t.width, t.height
+	o.Width = t.width
+	o.Height = t.height
 	o.Colour, o.Quiet = t.coloured(), t.quiet
 	if full {
 		return report.Print(t.w, s, o)

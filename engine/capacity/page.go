@@ -186,7 +186,8 @@ func (p *Page) graphs() (all []chart.Graph) {
 			return
 		}
 		if most := max(limit, slices.Max(known)); unit == "ms" && slices.Min(known) > 0 && most > 20*slices.Min(known) {
-			g.Y.Log, g.Y.From = true, nil
+			g.Y.Log = true
+			g.Y.From = nil
 		}
 		g.Series = []chart.Series{measured}
 		if len(p.Objectives) > 0 {

@@ -158,7 +158,8 @@ func (p *Page) found() []chart.Finding {
 	easier := served
 	var harder []Outcome
 	if first >= 0 {
-		easier, harder = served[:first], served[first:]
+		easier = served[:first]
+		harder = served[first:]
 	}
 	// hardest is the last load that held, with its unit; "" if none did
 	hardest := func(of []Outcome) string {

@@ -250,7 +250,8 @@ func (m *matched) rate(of *sample, s spec, g *groups, without int8) float64 {
 		from = lasted * float64(without) / float64(len(g.sizes))
 		to = lasted * float64(without+1) / float64(len(g.sizes))
 	}
-	sum, later := 0.0, false
+	sum := 0.0
+	later := false
 	for _, r := range of.rows {
 		out := r.doneS > from && r.doneS <= to
 		later = later || r.ok && (r.doneS >= lasted || math.IsNaN(r.doneS)) // a trace's record has no ends

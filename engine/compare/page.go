@@ -126,7 +126,8 @@ func (m *Metric) inTitle() string {
 // which is known worst.
 func (r *Result) unchanged() string {
 	shown := r.bySize()
-	open, unknown := 0, 0
+	open := 0
+	unknown := 0
 	var least, most *Metric
 	hidden := func(m *Metric) float64 { return max(-*m.Low, *m.High) }
 	for i := range shown {
@@ -137,7 +138,8 @@ func (r *Result) unchanged() string {
 		case m.Low == nil:
 			unknown++
 		case least == nil:
-			least, most = m, m
+			least = m
+			most = m
 		case hidden(m) < hidden(least):
 			least = m
 		case hidden(m) > hidden(most):
@@ -264,7 +266,8 @@ func forest(bySize []Metric) []chart.Graph {
 	}
 	changed := 0.001
 	all := []float64(nil)
-	least, most := 0.0, 0.0
+	least := 0.0
+	most := 0.0
 	farthest := 0.5
 	for _, m := range drawn {
 		farthest = max(farthest, math.Abs(*m.Change))
