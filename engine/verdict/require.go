@@ -328,16 +328,19 @@ func objective(s *metrics.Summary, unsafe []metrics.Unsafe, text, name, op strin
 }
 
 // doubtForFailures makes a latency that is met undecided if requests of the view may owe it to others that failed. Then
-// an objective must say how many may fail.
+// an objective must say how many may fail: of all requests, or of those of the same owner.
 func doubtForFailures(o *metrics.Objective, s, view *metrics.Summary, name, op string) {
 	n := requestsOf(view, ErrorRate)
 	if !o.Met || op[0] == '>' || n == 0 || s.Limits.MaxErrorRate != nil ||
 		!FailuresHide(name, float64(view.Requests.Failed)/float64(n)) {
 		return
 	}
+	field, value, _ := rows.CutOwner(o.Metric)
 	for _, text := range s.Limits.Require {
 		about, _, _, _ := ParseRequirement(text)
-		if _, _, about = rows.CutOwner(about); about == ErrorRate || about == goodput {
+		ofField, ofValue, about := rows.CutOwner(about)
+		theirs := ofField == "" || ofField == field && ofValue == value
+		if theirs && (about == ErrorRate || about == goodput) {
 			return
 		}
 	}
