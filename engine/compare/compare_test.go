@@ -487,6 +487,9 @@ func TestSeedsOfPairs(t *testing.T) {
 		for _, seed := range seeds {
 			dirs = append(dirs, write(t, 100, func(s *metrics.Summary) {
 				s.Workload.Fingerprint, s.Run.Options["seed"] = "sha256:"+seed, seed
+				if seed == "" { // a run of seed 1 that was killed
+					s.Workload.Fingerprint, s.Run.Options["seed"] = "", "1"
+				}
 			}, noisy(1, 1)))
 		}
 		return side(t, dirs...)
@@ -503,6 +506,8 @@ func TestSeedsOfPairs(t *testing.T) {
 		{[]string{"1", "2", "2"}, []string{"1", "2", "1"}, false},
 		{[]string{"1", "2"}, []string{"1"}, false},
 		{[]string{"1", "1"}, []string{"1"}, true},
+		{[]string{"1", ""}, []string{"1", "1"}, true},
+		{[]string{"", ""}, []string{"1", "1"}, true},
 	} {
 		r, err := Compare(ofSeeds(c.a...), ofSeeds(c.b...), false)
 		if (err == nil) != c.same || c.same && !r.Paired || !c.same && !strings.Contains(err.Error(), "--seed") {

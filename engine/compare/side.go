@@ -245,10 +245,12 @@ func ofSeedAlone(found []string) bool {
 	return len(found) == 1 && strings.HasPrefix(found[0], "--seed: ")
 }
 
-// fingerprints are those of what the runs of a side were sent, in order.
+// fingerprints are those of what the runs of a side were sent, in order. A run that was killed may have none.
 func (s *Side) fingerprints() (all []string) {
 	for _, r := range s.runs {
-		all = append(all, r.summary.Workload.Fingerprint)
+		if sent := r.summary.Workload.Fingerprint; sent != "" {
+			all = append(all, sent)
+		}
 	}
 	slices.Sort(all)
 	return all
@@ -258,8 +260,8 @@ func (s *Side) fingerprints() (all []string) {
 func seedsDiffer(a, b *Side) bool {
 	one := a.fingerprints()
 	other := b.fingerprints()
-	several := one[0] != one[len(one)-1] || other[0] != other[len(other)-1]
-	return several && !slices.Equal(one, other)
+	several := func(all []string) bool { return len(all) > 0 && all[0] != all[len(all)-1] }
+	return (several(one) || several(other)) && !slices.Equal(one, other)
 }
 
 // without is whose requests the run left out; "" if none.
