@@ -412,7 +412,7 @@ func (s *searching) judge(
 			}
 		case r.Code == metrics.Unfilled:
 			out.Verdict = capacity.Edge
-			out.Why = strings.ToUpper(r.What[:1]) + r.What[1:] + "."
+			out.Why = format.Capitalised(r.What) + "."
 			out.Slices = nil
 		case r.Grade != metrics.Invalid || r.Code.Traits().Ending: // the search may have ended it
 		case r.Code.Traits().Client:

@@ -29,7 +29,7 @@ type Page struct {
 // Write writes the page.
 func (p *Page) Write(w io.Writer) error {
 	found, how, _ := strings.Cut(p.Sentence, "; ")
-	how = capitalised(how)
+	how = format.Capitalised(how)
 	why := cmp.Or(p.Answer.Why, "The search has not ended.")
 	answer := chart.Finding{
 		Grade: chart.Good,
@@ -96,11 +96,6 @@ func (p *Page) Write(w io.Writer) error {
 		d.Sections = append(d.Sections, p.Replicas.section())
 	}
 	return d.Write(w)
-}
-
-// capitalised is a text that begins with a capital letter.
-func capitalised(text string) string {
-	return strings.ToUpper(text[:min(1, len(text))]) + text[min(1, len(text)):]
 }
 
 // headline is what a sweep found: what holds or, without objectives, the highest throughput. What failed and what was
@@ -213,7 +208,7 @@ func (p *Page) graphs() (all []chart.Graph) {
 	}
 	for _, o := range p.Objectives {
 		if o.LimitNS == 0 {
-			add(capitalised(o.Label()), o.Quantity(), "ratio", o.Allowed)
+			add(format.Capitalised(o.Label()), o.Quantity(), "ratio", o.Allowed)
 		} else {
 			_, percentile, _ := strings.Cut(o.Quantity(), ".")
 			add(o.Label()+" "+percentile, o.Quantity(), "ms", float64(o.LimitNS)/1e6)

@@ -406,3 +406,9 @@ func Cut(s string, n int) string {
 		beginning, s, state = beginning+cluster, rest, next
 	}
 }
+
+// Capitalised is a text that begins with a capital letter, if it begins with a letter of ASCII.
+func Capitalised(text string) string {
+	first := min(1, len(text))
+	return strings.ToUpper(text[:first]) + text[first:]
+}
