@@ -53,11 +53,14 @@ func (o *Objective) Label() string {
 	return o.owner() + label
 }
 
-// part is what one instance, or one target, shows.
-type part struct {
-	requests []int64   // by objective: that it is about
-	beyond   [][]int64 // by objective: planned instants of requests beyond the limit, ns
-	failed   []int64   // by objective: those of them that failed
+// part is what one instance, or one target, shows of each objective.
+type part []shown
+
+// shown are requests that an objective is about.
+type shown struct {
+	requests int64
+	beyond   []int64 // planned instants of those beyond the limit, ns
+	failed   int64   // of these, how many failed
 }
 
 // Measure reads the records of a probe that are in the window, and sets the numbers of its outcome. urls are its
@@ -68,13 +71,13 @@ type part struct {
 func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w Span) error {
 	c := collect.NewCollector(urls)
 	var n, good int64
-	parts := map[string]*part{}
+	parts := map[string]part{}
 	// in the time of the window, whenever they had been sent
-	var ended, tokens int
+	var ended, tokens int64
 	err := report.EachRecord(dir, func(r *record.Record) {
 		if r.Outcome == record.OK && w.Has(r.DoneNS) {
 			ended++
-			tokens += int(r.CompletionTokens)
+			tokens += r.CompletionTokens
 		}
 		cut := w.Has(r.PlannedNS) && r.Outcome == record.Cancelled
 		if !cut && !w.Counts(r) {
@@ -83,41 +86,24 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 		target := slices.Index(urls, r.Target)
 		name := cmp.Or(r.Instance, fmt.Sprint("instance ", target+1))
 		if parts[name] == nil {
-			parts[name] = &part{
-				requests: make([]int64, len(objectives)),
-				beyond:   make([][]int64, len(objectives)),
-				failed:   make([]int64, len(objectives)),
-			}
+			parts[name] = make(part, len(objectives))
 		}
-		p := parts[name]
-		within := !cut
 		if cut {
 			r = undecided(metrics.OwnerOf(r), r.PlannedNS, r.SentNS, r.FirstTokenNS, r.DoneNS)
 		} else {
 			n++
 			c.Add(r, target)
 		}
-		for i := range objectives {
-			if objectives[i].concerns(metrics.OwnerOf(r)) {
-				p.requests[i]++
-			}
-			if objectives[i].Beyond(r) {
-				p.beyond[i] = append(p.beyond[i], r.PlannedNS)
-				if !cut && r.Outcome != record.OK {
-					p.failed[i]++
-				}
-				within = false
-			}
-		}
-		if within {
+		within := parts[name].add(r, objectives)
+		if within && !cut {
 			good++
 		}
 	})
 	if err != nil {
 		return err
 	}
+	out.Numbers = map[string]float64{}
 	if w.ForNS <= 0 { // nothing was measured: a throughput of 0 would be another thing
-		out.Numbers = map[string]float64{}
 		return nil
 	}
 	seconds := float64(w.ForNS) / 1e9
@@ -128,26 +114,49 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 		},
 		collect.Probed{},
 	)
-	out.Intervals = map[string][2]float64{}
-	numbers := map[string]float64{
-		GoodputPerS:  float64(good) / seconds,
-		requestsPerS: float64(ended) / seconds,
-		tokensPerS:   float64(tokens) / seconds,
-	}
+	out.Numbers[GoodputPerS] = float64(good) / seconds
+	out.Numbers[requestsPerS] = float64(ended) / seconds
+	out.Numbers[tokensPerS] = float64(tokens) / seconds
 	if n > 0 {
-		numbers[Goodput] = float64(good) / float64(n)
+		out.Numbers[Goodput] = float64(good) / float64(n)
 	}
+	out.setLimiter(parts, objectives)
+	out.Owners = owners(s.Owners)
+	out.setQuantities(s, quantities(objectives, out.Owners...))
+	return nil
+}
+
+// add counts a request, and reports whether it is within every limit.
+func (p part) add(r *record.Record, objectives []Objective) (within bool) {
+	within = true
+	for i := range objectives {
+		if objectives[i].concerns(metrics.OwnerOf(r)) {
+			p[i].requests++
+		}
+		if objectives[i].Beyond(r) {
+			within = false
+			p[i].beyond = append(p[i].beyond, r.PlannedNS)
+			if r.Outcome != record.OK {
+				p[i].failed++
+			}
+		}
+	}
+	return within
+}
+
+// setLimiter sets what broke first, and the goodput of owners, which is what is not beyond.
+func (out *Outcome) setLimiter(parts map[string]part, objectives []Objective) {
 	most := 1.0
 	for i, o := range objectives {
 		var beyond, failed, about int64
 		for _, p := range parts {
-			beyond += int64(len(p.beyond[i]))
-			failed += p.failed[i]
-			about += p.requests[i]
+			beyond += int64(len(p[i].beyond))
+			failed += p[i].failed
+			about += p[i].requests
 		}
 		share := float64(beyond) / float64(max(1, about))
 		if o.Metric == goodput && o.Field != "" {
-			numbers[o.Quantity()] = 1 - share
+			out.Numbers[o.Quantity()] = 1 - share
 		}
 		over := share / o.Allowed
 		if over > most {
@@ -163,20 +172,22 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 		out.Verdict = Edge
 		out.Why += " What was in flight then broke it."
 	}
-	out.Owners = owners(s.Owners)
-	for _, name := range quantities(objectives, out.Owners...) {
-		if _, known := numbers[name]; known {
+}
+
+// setQuantities sets those numbers that a summary has, and their intervals.
+func (out *Outcome) setQuantities(s *metrics.Summary, names []string) {
+	out.Intervals = map[string][2]float64{}
+	for _, name := range names {
+		if _, known := out.Numbers[name]; known {
 			continue
 		}
 		if v := verdict.Value(s, name); v != nil {
-			numbers[name] = *v
+			out.Numbers[name] = *v
 		}
 		if ms, _ := s.Interval(metrics.PercentileOf(name)); ms != nil {
 			out.Intervals[name] = *ms
 		}
 	}
-	out.Numbers = numbers
-	return nil
 }
 
 // mostOwners is of how many owners a probe has numbers.
@@ -224,15 +235,14 @@ func quantities(objectives []Objective, owners ...string) []string {
 
 // first names the part that is the first to have more requests beyond objective i than are allowed; "" if there is one
 // part.
-func first(parts map[string]*part, i int, allowed float64) (which string) {
+func first(parts map[string]part, i int, allowed float64) (which string) {
 	earliest := int64(math.MaxInt64)
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
-		p := parts[name]
-		slices.Sort(p.beyond[i])
-		most := int(allowed * float64(p.requests[i]))
-		if len(parts) > 1 && most < len(p.beyond[i]) &&
-			p.beyond[i][most] < earliest {
-			earliest = p.beyond[i][most]
+		p := parts[name][i]
+		slices.Sort(p.beyond)
+		most := int(allowed * float64(p.requests))
+		if len(parts) > 1 && most < len(p.beyond) && p.beyond[most] < earliest {
+			earliest = p.beyond[most]
 			which = " on " + name
 		}
 	}
