@@ -19,7 +19,7 @@ import (
 // TestAdviceWorks: what refusals say to do (testdata/refused.txt) does what they say.
 func TestAdviceWorks(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{"own.csv": "when,prompt_len,out\n0,100,10\n7300,50,5\n", "said.jsonl": `{"prompt":"a","ts":1}`, "untimed.jsonl": `{"prompt":"a"}`} {
+	for name, text := range map[string]string{"own.csv": "when,prompt_len,out\n0,100,10\n7300,50,5\n", "said.jsonl": `{"prompt":"a","ts":1}`, "untimed.jsonl": `{"prompt":"a"}`, "bodies.jsonl": `{"payload":{"prompt":"a","stream":true}}`} {
 		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text+"\n"), 0o600))
 	}
 	large := strings.Repeat(`{"timestamp":0,"input_length":1000000,"output_length":5}`+"\n", 60)
@@ -43,10 +43,12 @@ func TestAdviceWorks(t *testing.T) {
 		named + " --from 1s":            "!this takes",
 		named + " --duration 3h":        "!this takes",
 		named + " --rate 0.0001":        "this takes 2.78 h or longer; --limit replays less, --duration ends it sooner",
-		"said.jsonl --fields text_input=prompt,timestamp=ts": "1 request",
-		"untimed.jsonl --fields text_input=prompt --rate 2":  "1 request",
-		"large.jsonl --concurrency 4 --duration 15s":         "requests are built during the run",
-		"large.jsonl --concurrency 4":                        "!note: all 60 requests are built",
+		"said.jsonl --fields text_input=prompt,timestamp=ts":                            "1 request",
+		"untimed.jsonl --fields text_input=prompt --rate 2":                             "1 request",
+		"turns.jsonl --block-tokens 1000000 --limit 1 --no-stream --require e2e.p50<5s": "1 request",
+		"bodies.jsonl --rate 2 --no-stream --require ttft.p50<5s":                       "1 request",
+		"large.jsonl --concurrency 4 --duration 15s":                                    "requests are built during the run",
+		"large.jsonl --concurrency 4":                                                   "!note: all 60 requests are built",
 
 		"turns.jsonl --concurrency 4 --duration 15s --sessions gated --block-tokens 1000000": "note: all 60 requests are built",
 		"two": "note: trace: 2 files found in the directory: a.jsonl, b.jsonl",

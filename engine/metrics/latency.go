@@ -43,9 +43,10 @@ type Latency struct {
 	Aliases []string // what other tools call the same: from the same instant on, in the same unit
 
 	// Of is the latency of a request in ns, or record.None. It is nil of ITL, of which a request has many.
-	Of      func(*record.Record) int64
-	OfSent  bool // failed requests that were sent have it, too
-	Bounded bool // --goodput, comparisons and capacity take it: it is one number of a request that ended ok
+	Of       func(*record.Record) int64
+	OfSent   bool // failed requests that were sent have it, too
+	OfStream bool // only answers that come in parts have it
+	Bounded  bool // --goodput, comparisons and capacity take it: it is one number of a request that ended ok
 
 	Shown Shown // where people see it
 	// Twin is the key of the latency that it equals as a rule. People see it only if it does not.
@@ -89,6 +90,7 @@ var latencies = [NumLatencies]Latency{
 		Label:       "TTFT",
 		Aliases:     []string{"time_to_first_token"},
 		Of:          (*record.Record).TTFTNS,
+		OfStream:    true,
 		Bounded:     true,
 		Shown:       OnScreen,
 		Compared:    []string{"p50", "p95", "p99", "paired"},
@@ -99,13 +101,14 @@ var latencies = [NumLatencies]Latency{
 		LateRead:    firstToken,
 	},
 	TTFTPlanned: {
-		Key:     "ttft_planned",
-		Label:   "TTFT planned",
-		Long:    "TTFT from the planned time",
-		Of:      (*record.Record).TTFTPlannedNS,
-		Bounded: true,
-		Shown:   OnPage,
-		Twin:    "ttft",
+		Key:      "ttft_planned",
+		Label:    "TTFT planned",
+		Long:     "TTFT from the planned time",
+		Of:       (*record.Record).TTFTPlannedNS,
+		OfStream: true,
+		Bounded:  true,
+		Shown:    OnPage,
+		Twin:     "ttft",
 	},
 	TTFO: {
 		Key:         "ttfo",
@@ -113,6 +116,7 @@ var latencies = [NumLatencies]Latency{
 		Title:       "TTFO: the first token after the reasoning",
 		Aliases:     []string{"time_to_first_output_token"},
 		Of:          (*record.Record).TTFONS,
+		OfStream:    true,
 		Bounded:     true,
 		Shown:       OnScreen,
 		Twin:        "ttft",
@@ -122,19 +126,21 @@ var latencies = [NumLatencies]Latency{
 		LateRead:    firstOutput,
 	},
 	TTFOPlanned: {
-		Key:     "ttfo_planned",
-		Label:   "TTFO planned",
-		Long:    "TTFO from the planned time",
-		Of:      (*record.Record).TTFOPlannedNS,
-		Bounded: true,
-		Shown:   OnPage,
-		Twin:    "ttfo",
+		Key:      "ttfo_planned",
+		Label:    "TTFO planned",
+		Long:     "TTFO from the planned time",
+		Of:       (*record.Record).TTFOPlannedNS,
+		OfStream: true,
+		Bounded:  true,
+		Shown:    OnPage,
+		Twin:     "ttfo",
 	},
 	TPOT: {
 		Key:         "tpot",
 		Label:       "TPOT",
 		Aliases:     []string{"inter_token_latency"}, // AIPerf's is (request_latency - ttft) / (tokens - 1)
 		Of:          (*record.Record).TPOTNS,
+		OfStream:    true,
 		Bounded:     true,
 		Shown:       OnScreen,
 		Compared:    []string{"p50", "p95", "p99", "paired"},
@@ -163,6 +169,7 @@ var latencies = [NumLatencies]Latency{
 		Key:         "itl",
 		Label:       "ITL",
 		Title:       "ITL: gaps between token chunks",
+		OfStream:    true,
 		Shown:       OnScreen,
 		ToleratedNS: toleratedTokNS,
 	},

@@ -46,8 +46,7 @@ type Config struct {
 	CancelAfter time.Duration // since instant 0: then what is in flight is cancelled; 0 = never
 
 	// What becomes of the results.
-	Output   string // directory; "" = results/<UTC time>
-	SLOs     []metrics.SLO
+	Output   string         // directory; "" = results/<UTC time>
 	Exports  []string       // tools whose files are written, too
 	Named    []export.Named // files of tools under names of their own
 	Compress bool           // records are written as requests.jsonl.zst, whatever their number
@@ -206,9 +205,6 @@ func Plan(ctx context.Context, cfg *Config, observer Observer) (*report.Plan, er
 // prepare sets r.load, which is freed even after an error.
 func (r *runner) prepare(ctx context.Context) (err error) {
 	r.load, err = setup.Prepare(ctx, &r.cfg.Options, &r.notes)
-	if err == nil {
-		err = r.checkOwners()
-	}
 	return err
 }
 

@@ -69,29 +69,6 @@ func (c *Config) checkObjectives() error {
 	return nil
 }
 
-// checkOwners refuses objectives about owners that the trace does not have: they would be missed after the whole run.
-func (r *runner) checkOwners() error {
-	check := func(flag, text string) error {
-		field, value, _ := rows.CutOwner(text)
-		has := func(o rows.Owner) bool { return o.Value(field) == value }
-		if field != "" && !slices.ContainsFunc(r.load.Trace.Owners, has) {
-			return fmt.Errorf("--%s %q: no row of the trace has the %s %q", flag, text, field, value)
-		}
-		return nil
-	}
-	for _, text := range r.cfg.Limits.Require {
-		if err := check("require", text); err != nil {
-			return err
-		}
-	}
-	for _, o := range r.cfg.SLOs {
-		if err := check("goodput", o.Name()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // checkEnd refuses what cannot end a run early.
 func (c *Config) checkEnd() error {
 	early := ""

@@ -94,11 +94,12 @@ type Options struct {
 
 	// How it is judged, and how it runs.
 	Limits    metrics.Limits
-	Sender    string // SenderAuto, SenderProcess or SenderThread
-	MaxMemory int64  // bytes for requests, and for what Amplify adds; 0 = DefaultMemoryShare of what is free
-	DryRun    bool   // no server is asked
-	Columns   int    // of who reads the notes; 0 = no terminal
-	Version   string // of the program, for servers and results
+	SLOs      []metrics.SLO // that goodput counts by
+	Sender    string        // SenderAuto, SenderProcess or SenderThread
+	MaxMemory int64         // bytes for requests, and for what Amplify adds; 0 = DefaultMemoryShare of what is free
+	DryRun    bool          // no server is asked
+	Columns   int           // of who reads the notes; 0 = no terminal
+	Version   string        // of the program, for servers and results
 	Again     Again
 
 	// What the caller decides, each called at most once; nil = nothing.
@@ -190,7 +191,7 @@ type Facts struct {
 func Prepare(ctx context.Context, o *Options, notes *Notes) (*Prepared, error) {
 	p := newPrepared(o, notes)
 	for _, step := range []func(context.Context) error{
-		p.read, p.plan, p.chooseAPI, p.describeTrace,
+		p.read, p.plan, p.chooseAPI, p.checkObjectives, p.describeTrace,
 		p.findTarget, p.probe, p.countVerbatim, p.fit, p.checkMetrics, p.layout, p.fill, p.verify,
 	} {
 		err := step(ctx)

@@ -157,15 +157,15 @@ func unknownQuantity(name string) error {
 //
 // An objective may be about the requests of one owner alone, which the name then has, too: "class=gold ttft.p99<500ms".
 func ParseRequirement(text string) (name, op string, limit float64, err error) {
-	if field, value, rest := rows.CutOwner(text); field != "" {
-		if name, op, limit, err = ParseRequirement(rest); err == nil {
-			err = checkOwned(name)
-		}
-		return field + "=" + value + " " + name, op, limit, err
+	owner := ""
+	field, value, text := rows.CutOwner(text)
+	if field != "" {
+		owner = field + "=" + value + " "
 	}
 	at := strings.IndexAny(text, "<>")
 	if at < 0 {
-		return "", "", 0, fmt.Errorf("%q: want NAME<LIMIT, such as ttft.p99<500ms, with < <= > or >=", text)
+		return "", "", 0, fmt.Errorf("%q bounds nothing; want NAME<LIMIT, such as %q, with < <= > or >=",
+			strings.TrimSpace(owner+text), owner+"ttft.p99<500ms")
 	}
 	op = text[at : at+1]
 	if strings.HasPrefix(text[at+1:], "=") {
@@ -177,8 +177,10 @@ func ParseRequirement(text string) (name, op string, limit float64, err error) {
 	}
 	if limit, err = parseLimit(strings.TrimSpace(text[at+len(op):]), unit); err != nil {
 		err = fmt.Errorf("%q: %w", text, err)
+	} else if owner != "" {
+		err = checkOwned(name)
 	}
-	return name, op, limit, err
+	return owner + name, op, limit, err
 }
 
 // FindQuantity returns what results call the quantity that people call so, and its unit.
