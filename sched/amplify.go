@@ -132,7 +132,8 @@ func shuffled(n int, rng *rand.PCG) []int32 {
 	order := make([]int32, n)
 	for i := range order {
 		j := int(rng.Uint64() % uint64(i+1)) // with n below 2^31 the bias is below 2^-33
-		order[i], order[j] = order[j], int32(i)
+		order[i] = order[j]
+		order[j] = int32(i)
 	}
 	return order
 }
@@ -218,7 +219,8 @@ func (a *Amplified) sort() {
 	})
 	out := Amplified{make([]int32, len(order)), make([]int32, len(order)), make([]int64, len(order))}
 	for i, from := range order {
-		out.Source[i], out.Clone[i] = a.Source[from], a.Clone[from]
+		out.Source[i] = a.Source[from]
+		out.Clone[i] = a.Clone[from]
 		out.ArrivalNS[i] = a.ArrivalNS[from] - a.ArrivalNS[order[0]]
 	}
 	*a = out

@@ -60,7 +60,8 @@ func (d *Dependencies) validate(requests, concurrency int) error {
 
 // validateJobs refuses a preparation of more jobs than may run behind it.
 func (d *Dependencies) validateJobs(concurrency int) error {
-	prepares, goesOn := make([]bool, d.Jobs()), make([]bool, d.Jobs())
+	prepares := make([]bool, d.Jobs())
+	goesOn := make([]bool, d.Jobs())
 	for i, job := range d.Job {
 		if int32(i) < d.Prepare {
 			prepares[job] = true

@@ -111,7 +111,9 @@ func (p Plan) Following(d *Dependencies) (Plan, error) {
 // Dependencies.
 func (p Plan) Only(order []int32) Plan {
 	all := p
-	p.Requests, p.Concurrency, p.ReleaseNS = len(order), min(all.Concurrency, len(order)), nil
+	p.Requests = len(order)
+	p.Concurrency = min(all.Concurrency, len(order))
+	p.ReleaseNS = nil
 	if all.ReleaseNS != nil {
 		for _, i := range order {
 			p.ReleaseNS = append(p.ReleaseNS, all.ReleaseNS[i])
@@ -136,7 +138,8 @@ func (p Plan) PeakWithin(window time.Duration) int {
 	if !p.Open() {
 		return p.Concurrency
 	}
-	peak, from := 0, 0
+	peak := 0
+	from := 0
 	for to, at := range p.ReleaseNS {
 		for at-p.ReleaseNS[from] >= int64(window) {
 			from++

@@ -75,7 +75,8 @@ func (w *Wall) measure() epoch {
 // Sample compares the clocks; call it once a second. It reports the size of a step of the wall clock since the last
 // Sample in ns, 0 if there was none.
 func (w *Wall) Sample() (stepNS int64) {
-	last, e := w.epoch.Load(), w.measure()
+	last := w.epoch.Load()
+	e := w.measure()
 	moved := e.offsetNS - last.offsetNS
 	switch {
 	case max(moved, -moved) > max(wallTolerance, (e.widthNS+last.widthNS)/2):

@@ -96,7 +96,8 @@ func (p *blockPool) end(l *lease) {
 func (p *blockPool) clear() {
 	clear(p.index)
 	for i := range p.blocks {
-		p.blocks[i].registered, p.blocks[i].hashed = false, false
+		p.blocks[i].registered = false
+		p.blocks[i].hashed = false
 	}
 }
 
@@ -109,14 +110,16 @@ func (p *blockPool) take() int32 {
 	b := p.blocks[0].next
 	p.dequeue(b)
 	p.unregister(b)
-	p.blocks[b].hashed, p.blocks[b].holders = false, 1
+	p.blocks[b].hashed = false
+	p.blocks[b].holders = 1
 	return b
 }
 
 // enqueue puts b before another free block, or to the queue's end before block 0.
 func (p *blockPool) enqueue(b, next int32) {
 	prev := p.blocks[next].prev
-	p.blocks[b].prev, p.blocks[b].next = prev, next
+	p.blocks[b].prev = prev
+	p.blocks[b].next = next
 	p.blocks[prev].next = b
 	p.blocks[next].prev = b
 	p.queued++
@@ -308,7 +311,8 @@ type cacheStats struct {
 func (c *prefixCache) stats() cacheStats {
 	s := cacheStats{queries: c.queries, hits: c.hits, fromHost: c.fromHost}
 	if c.pool != nil {
-		s.held, s.capacity = c.pool.capacity-c.pool.free(), c.pool.capacity
+		s.held = c.pool.capacity - c.pool.free()
+		s.capacity = c.pool.capacity
 	}
 	return s
 }

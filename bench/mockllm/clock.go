@@ -54,7 +54,8 @@ type stampReader struct {
 
 func (s *stampReader) Read(p []byte) (int, error) {
 	if s.single {
-		p, s.single = p[:1], false
+		p = p[:1]
+		s.single = false
 	}
 	if s.kernel == nil {
 		n, err := s.nc.Read(p)
@@ -69,7 +70,8 @@ func (s *stampReader) Read(p []byte) (int, error) {
 		if now.Sub(before) < 2*time.Microsecond {
 			break
 		}
-		before, now = now, time.Now()
+		before = now
+		now = time.Now()
 	}
 	s.lastNS = s.clock.at(now)
 	if wallNS != 0 {

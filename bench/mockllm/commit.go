@@ -22,7 +22,8 @@ func (d *driver) commit() (how ending, over bool) {
 		d.c.reset()
 		over = true
 	case fault.Truncate:
-		err, over = d.writeHead(), true
+		err = d.writeHead()
+		over = true
 	case fault.Stall:
 		if err = d.writeHead(); err == nil {
 			<-d.c.wake

@@ -69,7 +69,10 @@ func (r *reply) prepare(req *fasthttp.Request, t *protocol, arrivalNS, arrivedNS
 	if len(id) > 0 {
 		seed = hashBytes(id)
 	}
-	c, srv, cfg, pacer := r.c, r.srv, r.cfg, r.pacer
+	c := r.c
+	srv := r.srv
+	cfg := r.cfg
+	pacer := r.pacer
 	*r = reply{
 		c:       c,
 		srv:     srv,
@@ -84,7 +87,8 @@ func (r *reply) prepare(req *fasthttp.Request, t *protocol, arrivalNS, arrivedNS
 	}
 	r.proto = t
 	r.createdS = time.Now().Unix()
-	r.arrivalNS, r.arrivedNS = arrivalNS, max(arrivalNS, arrivedNS)
+	r.arrivalNS = arrivalNS
+	r.arrivedNS = max(arrivalNS, arrivedNS)
 	r.keepAlive = c.keepAlive
 	r.http10 = !req.Header.IsHTTP11()
 	r.compress = cfg.Gzip && bytes.Contains(req.Header.Peek("Accept-Encoding"), []byte("gzip"))
@@ -171,7 +175,8 @@ func (r *reply) decode(req *fasthttp.Request, model []byte) error {
 			return err
 		}
 	}
-	h, d := &r.c.hasher, &r.c.decoder
+	h := &r.c.hasher
+	d := &r.c.decoder
 	*h = newPromptHasher(r.cfg, r.lease.keys)
 	*d = decoder{
 		cfg:   r.cfg,
@@ -228,7 +233,8 @@ func (r *reply) plan() {
 		r.noFinish = true
 	}
 	r.divide()
-	r.lease.prompt, r.lease.output = r.promptTokens, r.total
+	r.lease.prompt = r.promptTokens
+	r.lease.output = r.total
 	r.nameAnswer()
 	switch {
 	case r.fault.Kind == fault.NoLength || r.p.stream && r.http10:

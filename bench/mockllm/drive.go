@@ -118,7 +118,8 @@ func (d *driver) pause(wait time.Duration) bool {
 
 // write sends p, whole or in the pieces of the fault.
 func (d *driver) write(p []byte) error {
-	size, wait := len(p), splitPause
+	size := len(p)
+	wait := splitPause
 	switch d.fault.Kind {
 	case fault.Split:
 		size = (len(p) + d.fault.N - 1) / d.fault.N

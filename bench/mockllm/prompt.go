@@ -21,9 +21,12 @@ func (h *promptHasher) ids(array rawJSON) error {
 	if array[i] == ']' {
 		return nil
 	}
-	chain, tokens, left := h.chain, h.tokens, h.left
+	chain := h.chain
+	tokens := h.tokens
+	left := h.left
 	for {
-		begin, v := i, uint64(0)
+		begin := i
+		v := uint64(0)
 		for ; array[i]-'0' <= 9 && v <= maxTokenID; i++ {
 			v = v*10 + uint64(array[i]-'0')
 		}
@@ -56,7 +59,8 @@ func (h *promptHasher) text(quoted rawJSON) error {
 	if err := readJSON(quoted, &text); err != nil {
 		return err
 	}
-	word, letters := uint64(wordBasis), 0
+	word := uint64(wordBasis)
+	letters := 0
 	for i := range len(text) {
 		c := text[i]
 		if c > ' ' || c != ' ' && (c < '\t' || c > '\r') {

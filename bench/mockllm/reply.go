@@ -140,7 +140,8 @@ func (r *reply) begin() {
 	case len(r.proto.open) == 0:
 		r.phase = phaseTokens
 	case r.proto.early:
-		r.phase, r.due = phaseOpen, r.beginNS
+		r.phase = phaseOpen
+		r.due = r.beginNS
 	default:
 		r.phase = phaseOpen
 	}
@@ -215,7 +216,8 @@ func (r *reply) appendPhase(dst []byte, now int64) []byte {
 	switch r.phase {
 	case phaseOpen:
 		if dst, more = r.appendNext(dst, r.proto.open); !more {
-			r.phase, r.due = phaseTokens, r.firstDue
+			r.phase = phaseTokens
+			r.due = r.firstDue
 		}
 	case phaseTokens:
 		if next := r.partAt(r.sent); next != r.part {
@@ -248,7 +250,8 @@ func (r *reply) appendNext(dst []byte, list []event) (out []byte, more bool) {
 		case appended:
 			return dst, true
 		default:
-			dst, appended = r.append(dst, e), true
+			dst = r.append(dst, e)
+			appended = true
 		}
 	}
 	r.step = 0
@@ -276,7 +279,8 @@ func (r *reply) appendTurn(dst []byte, next part) []byte {
 	list := r.proto.leave[r.part]
 	r.of = r.part
 	if r.part == partNone {
-		list, r.of = r.proto.enter[next], next
+		list = r.proto.enter[next]
+		r.of = next
 	} else {
 		next = partNone
 	}
@@ -332,7 +336,8 @@ func (r *reply) appendTail(dst []byte) []byte {
 		}
 	}
 	if !more {
-		r.phase, r.doneNS = phaseEnd, r.now
+		r.phase = phaseEnd
+		r.doneNS = r.now
 	}
 	return dst
 }
@@ -470,7 +475,8 @@ const (
 
 // divide decides which tokens of the answer are of which part.
 func (r *reply) divide() {
-	r.reasoning, r.tool = 0, r.total
+	r.reasoning = 0
+	r.tool = r.total
 	if r.proto.conversation {
 		r.reasoning = min(r.cfg.ReasoningTokens, r.total)
 		r.tool = max(r.total-r.cfg.ToolTokens, r.reasoning)

@@ -212,7 +212,8 @@ func (d *decoder) echoed(name string, value rawJSON) error {
 
 // check refuses what vLLM refuses.
 func (d *decoder) check() error {
-	p, cfg := d.p, d.cfg
+	p := d.p
+	cfg := d.cfg
 	switch {
 	case d.hash.tokens == 0:
 		return badRequest("The prompt is empty: it must hold at least one token.")

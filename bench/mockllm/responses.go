@@ -81,7 +81,9 @@ func (p *protocol) addItem(of part, id, added, whole string) {
 	}
 	_, begin := item("added", "in_progress", added)
 	object, end := item("done", "completed", whole)
-	p.item[of], p.enter[of], p.leave[of] = parseTemplate(object), []event{begin}, []event{end}
+	p.item[of] = parseTemplate(object)
+	p.enter[of] = []event{begin}
+	p.leave[of] = []event{end}
 }
 
 // textItem is an output item with one content part: a message, or reasoning. members, content and text are put into

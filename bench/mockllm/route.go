@@ -14,7 +14,8 @@ import (
 // route answers a request that was read whole, or starts its answer. ok = false ends the connection.
 func (c *conn) route(req *fasthttp.Request, arrivalNS, arrivedNS int64) (inFlight, ok bool) {
 	h := &req.Header
-	c.keepAlive, c.bodyless = !h.ConnectionClose(), h.IsHead()
+	c.keepAlive = !h.ConnectionClose()
+	c.bodyless = h.IsHead()
 	path, _, _ := bytes.Cut(h.RequestURI(), []byte("?"))
 	var t *protocol
 	var model []byte

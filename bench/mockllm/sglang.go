@@ -19,7 +19,8 @@ func sglang() *protocol {
 		read: func(d *decoder, b *requestBody) error {
 			d.p.stream = b.Stream
 			if o := b.SamplingParams; o != nil {
-				d.p.maxTokens, d.p.minTokens = optional(o.MaxNewTokens), optional(o.MinNewTokens)
+				d.p.maxTokens = optional(o.MaxNewTokens)
+				d.p.minTokens = optional(o.MinNewTokens)
 				d.p.ignoreEOS = isTrue(o.IgnoreEOS)
 				if err := one(o.N); err != nil {
 					return err

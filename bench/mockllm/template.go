@@ -51,7 +51,8 @@ func parsePieces(text string) (t template, rest string) {
 		if at < 0 {
 			return append(t, piece{text: text}), ""
 		}
-		p, mark := piece{text: text[:at]}, text[at]
+		p := piece{text: text[:at]}
+		mark := text[at]
 		if mark == '|' || mark == '>' {
 			return append(t, p), text[at:]
 		}

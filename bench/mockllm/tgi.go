@@ -62,12 +62,17 @@ func tgi(path int) *protocol {
 
 // tgiError has TGI's status and its kind of error.
 func tgiError(e *requestError) response {
-	status, message, kind := e.status, e.escaped(), e.kind
+	status := e.status
+	message := e.escaped()
+	kind := e.kind
 	switch {
 	case e.kind == kindInjected:
-		message, kind = "Request failed during generation: "+message, "generation"
+		message = "Request failed during generation: " + message
+		kind = "generation"
 	case e.status == 400:
-		status, message, kind = 422, "Input validation error: "+message, "validation"
+		status = 422
+		message = "Input validation error: " + message
+		kind = "validation"
 	case e.status == 503:
 		status = 429
 		message = "Model is overloaded"

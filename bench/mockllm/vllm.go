@@ -32,7 +32,8 @@ func vllmTokens() *protocol {
 				return err
 			}
 			o := b.SamplingParams
-			d.p.maxTokens, d.p.minTokens = optional(o.MaxTokens), optional(o.MinTokens)
+			d.p.maxTokens = optional(o.MaxTokens)
+			d.p.minTokens = optional(o.MinTokens)
 			d.p.ignoreEOS = isTrue(o.IgnoreEOS)
 			return cmp.Or(one(o.N), d.force(o.ForcedTokens))
 		},
@@ -68,6 +69,7 @@ func (d *decoder) force(tokens []int32) error {
 	if most := int64(len(tokens)); p.maxTokens < 0 || p.maxTokens > most {
 		p.maxTokens = most
 	}
-	p.minTokens, p.ignoreEOS = -1, true
+	p.minTokens = -1
+	p.ignoreEOS = true
 	return nil
 }

@@ -85,7 +85,8 @@ func PerConversation(sigma float64) Effect {
 // Walk is a random walk whose last step lies sigma from its first one.
 func Walk(sigma float64) Effect {
 	return func(r *rand.Rand, run []Request) {
-		at, step := 0.0, sigma/math.Sqrt(float64(len(run)))
+		at := 0.0
+		step := sigma / math.Sqrt(float64(len(run)))
 		slow(run, func(int) float64 {
 			at += step * r.NormFloat64()
 			return math.Exp(at)
@@ -97,7 +98,8 @@ func Walk(sigma float64) Effect {
 func Correlated(share, sigma float64) Effect {
 	return func(r *rand.Rand, run []Request) {
 		keep := math.Exp(-1 / (share * float64(len(run))))
-		at, step := r.NormFloat64(), math.Sqrt(1-keep*keep)
+		at := r.NormFloat64()
+		step := math.Sqrt(1 - keep*keep)
 		slow(run, func(int) float64 {
 			at = keep*at + step*r.NormFloat64()
 			return math.Exp(sigma*at - sigma*sigma/2)

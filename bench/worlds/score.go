@@ -24,7 +24,8 @@ func (s Share) Wilson() (low, high float64) {
 	const z = 1.96
 	n := float64(s.Of)
 	p := float64(s.Hits) / n
-	middle, reach := p+z*z/(2*n), z*math.Sqrt(p*(1-p)/n+z*z/(4*n*n))
+	middle := p + z*z/(2*n)
+	reach := z * math.Sqrt(p*(1-p)/n+z*z/(4*n*n))
 	return max(0, middle-reach) / (1 + z*z/n), (middle + reach) / (1 + z*z/n)
 }
 

@@ -120,7 +120,8 @@ func (w World) sum(q question, s Stat) float64 {
 }
 
 func (w World) answer(q question) map[Metric]digest {
-	trace, values := w.Trace(q.seed, q.n), map[Metric][]float64{}
+	trace := w.Trace(q.seed, q.n)
+	values := map[Metric][]float64{}
 	for i := range uint64(repetitions) {
 		run := w.repeat(trace, q.seed, i, q.of)
 		var other []Request

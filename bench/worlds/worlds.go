@@ -82,7 +82,9 @@ func (w World) play(trace []Request, once, noise *rand.Rand, change float64) []R
 			q.finish(0)
 		}
 		if !q.OK {
-			q.TTFT, q.TPOT, q.E2E = 0, 0, 0
+			q.TTFT = 0
+			q.TPOT = 0
+			q.E2E = 0
 		}
 	}
 	return out
@@ -122,14 +124,17 @@ func (w World) pass(seed uint64, n int) []Request {
 	for i := range open {
 		open[i] = Request{Conversation: i, Turn: -1}
 	}
-	rate, answer := w.Rate, w.Answer
+	rate := w.Rate
+	answer := w.Answer
 	if rate == nil {
 		rate = func(float64) float64 { return 20 }
 	}
 	if answer == nil {
 		answer = func(r *rand.Rand) float64 { return math.Exp(0.6 * r.NormFloat64()) }
 	}
-	begun, at, service := len(open), 0.0, 0.0
+	begun := len(open)
+	at := 0.0
+	service := 0.0
 	out := make([]Request, n)
 	for i := range out {
 		last := &open[r.IntN(len(open))]
@@ -145,7 +150,8 @@ func (w World) pass(seed uint64, n int) []Request {
 		q.TTFT = 50 + perToken*float64(q.Prompt-q.Cached)
 		q.TPOT = 20
 		service += q.TTFT + q.TPOT*float64(q.Output-1)
-		out[i], *last = q, q
+		out[i] = q
+		*last = q
 	}
 	if w.Busy > 0 {
 		slower := service / 1000 / at / float64(w.Slots) / w.Busy

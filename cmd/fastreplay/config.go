@@ -54,10 +54,12 @@ func readConfig(path string, flags *pflag.FlagSet) (file []compat.Setting, own *
 	case !errors.Is(in.Decode(new(yaml.Node)), io.EOF):
 		return nil, nil, fmt.Errorf("--config %s: a second YAML document; want one", path)
 	}
-	root, results := doc.Content[0], &ownFile{}
+	root := doc.Content[0]
+	results := &ownFile{}
 	switch {
 	case doc.Decode(results) == nil && results.Run.Options.Kind == yaml.MappingNode:
-		root, own = &results.Run.Options, results
+		root = &results.Run.Options
+		own = results
 	case slices.Contains([]string{report.PlanName, report.SummaryName}, filepath.Base(path)):
 		return nil, nil, fmt.Errorf("--config %s: it lacks run.options, so it is no file of results", path)
 	}

@@ -73,7 +73,9 @@ func showPage(w io.Writer, page string) error {
 	if path, err := exec.LookPath(pager[0]); err == nil {
 		c := exec.Command(path, pager[1:]...)
 		c.Env = append(os.Environ(), "LESS="+cmp.Or(os.Getenv("LESS"), "FRX")) // it ends at once if the page fits
-		c.Stdin, c.Stdout, c.Stderr = strings.NewReader(page), w, os.Stderr
+		c.Stdin = strings.NewReader(page)
+		c.Stdout = w
+		c.Stderr = os.Stderr
 		if c.Start() == nil {
 			_ = c.Wait() // it is left as the user likes
 			return nil

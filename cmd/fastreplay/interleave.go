@@ -127,7 +127,8 @@ func (r *interleaved) run(ctx context.Context, interleave string) (dirs [][]stri
 	}
 	defer os.RemoveAll(checked)
 	for i, names := range rounds {
-		which, dir := fmt.Sprintf("run %d of %d", i, len(rounds)-1), r.dir
+		which := fmt.Sprintf("run %d of %d", i, len(rounds)-1)
+		dir := r.dir
 		if i == 0 {
 			which = "check"
 			dir = checked
@@ -300,7 +301,8 @@ func (r *interleaved) round(ctx context.Context, dir string, names []string, whi
 	for i, c := range runs {
 		_, _ = io.Copy(io.Discard, c.out)
 		_ = c.Wait()
-		code, words := c.ProcessState.ExitCode(), strings.TrimSpace(said[i].String())
+		code := c.ProcessState.ExitCode()
+		words := strings.TrimSpace(said[i].String())
 		_, refused, isRefusal := strings.Cut(words, "fastreplay: ")
 		switch {
 		case code == exitInterrupted && !goesOn: // it was ready
@@ -346,7 +348,8 @@ func startChild(what string, stderr io.Writer, args ...string) (*child, error) {
 		return nil, fmt.Errorf("starting %s: %w", what, err)
 	}
 	c := &child{Cmd: exec.Command(self, args...)}
-	c.SysProcAttr, c.Stderr = &syscall.SysProcAttr{Setpgid: true}, stderr
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.Stderr = stderr
 	out, err := c.StdoutPipe()
 	in, failed := c.StdinPipe()
 	if err = cmp.Or(err, failed); err == nil {
@@ -355,7 +358,8 @@ func startChild(what string, stderr io.Writer, args ...string) (*child, error) {
 	if err != nil {
 		return nil, fmt.Errorf("starting %s: %w", what, err)
 	}
-	c.in, c.out = in, bufio.NewReader(out)
+	c.in = in
+	c.out = bufio.NewReader(out)
 	return c, nil
 }
 

@@ -81,7 +81,8 @@ func quirkTable(head string) string {
 }
 
 func (o *mockOptions) addFlags(cmd *cobra.Command) {
-	f, c := cmd.Flags(), &o.cfg
+	f := cmd.Flags()
+	c := &o.cfg
 	f.SortFlags = false
 	f.StringVar(&o.listen, "listen", "127.0.0.1:0", "address to listen at; port 0 takes a free one")
 	f.IntVar(&o.instances, "instances", 1,
@@ -216,7 +217,8 @@ func (o *mockOptions) run(ctx context.Context, stdin io.Reader, stdout io.Writer
 // complete turns the flags that are not plain values into the configuration.
 func (o *mockOptions) complete() error {
 	if o.template != nil {
-		o.cfg.TemplateHead, o.cfg.TemplateTail = o.template.Head, o.template.Tail
+		o.cfg.TemplateHead = o.template.Head
+		o.cfg.TemplateTail = o.template.Tail
 	}
 	const maxInstances = 1000 // so that a typing mistake does not take every port
 	switch {

@@ -23,11 +23,15 @@ func (t *terminal) watch(v view) (end func()) {
 	if t.mode == progressNone {
 		return func() {}
 	}
-	every, show, leave := 10*time.Second, func() { t.line("%s", v.line()) }, func() {}
+	every := 10 * time.Second
+	show := func() { t.line("%s", v.line()) }
+	leave := func() {}
 	f, isFile := t.w.(*os.File)
 	if isFile && t.width > 0 && (t.mode == progressAuto || t.mode == progressFull) && os.Getenv("TERM") != "dumb" &&
 		tty.Foreground(f) {
-		every, show, leave = 500*time.Millisecond, func() { t.draw(f, v) }, t.open(v)
+		every = 500 * time.Millisecond
+		show = func() { t.draw(f, v) }
+		leave = t.open(v)
 	}
 	stop := make(chan struct{})
 	tick := time.NewTicker(every)
@@ -91,7 +95,8 @@ func (t *terminal) draw(f *os.File, v view) {
 // Work implements setup.Observer. It shows a bar and the time left until end is called.
 func (t *terminal) Work(what string, total int64, print func(int64) string) (done *atomic.Int64, end func()) {
 	const barCells = 30
-	began, done := time.Now(), new(atomic.Int64)
+	began := time.Now()
+	done = new(atomic.Int64)
 	line := func() string {
 		share := float64(done.Load()) / float64(max(1, total))
 		full := min(barCells, int(share*barCells))

@@ -38,7 +38,8 @@ func newTerminal(w io.Writer) *terminal {
 func (t *terminal) measure() {
 	if f, ok := t.w.(*os.File); ok {
 		if width, height := tty.Size(f); width > 0 {
-			t.width, t.height = max(40, width), height
+			t.width = max(40, width)
+			t.height = height
 		}
 	}
 }
@@ -92,7 +93,8 @@ func (t *terminal) Alert(text string) { t.alert("%s", text) }
 
 // print prints a line above the screen, if there is one.
 func (t *terminal) print(text string) {
-	t.last, text = text, visible(text)
+	t.last = text
+	text = visible(text)
 	if t.width > 0 && uniseg.StringWidth(text) > t.width && !strings.Contains(text, "\n") {
 		text = strings.Join(format.Fill(text, t.width), "\n")
 	}
@@ -149,7 +151,8 @@ func (t *terminal) summary(s *metrics.Summary, full bool, o report.PrintOptions)
 	defer t.mu.Unlock()
 	o.Width = t.width
 	o.Height = t.height
-	o.Colour, o.Quiet = t.coloured(), t.quiet
+	o.Colour = t.coloured()
+	o.Quiet = t.quiet
 	if full {
 		return report.Print(t.w, s, o)
 	}

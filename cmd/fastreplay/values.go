@@ -30,7 +30,8 @@ func (v *value[T]) choices() []string { return v.words }
 func (v *value[T]) Set(text string) error {
 	parsed, err := v.parse(text)
 	if err == nil {
-		*v.to, v.text = parsed, text
+		*v.to = parsed
+		v.text = text
 	}
 	return err
 }

@@ -112,9 +112,11 @@ func (k *conversationFinder) sessionsIn(rows []int32) int {
 func (k *conversationFinder) ways(rows []int32, depth int) [][]int32 {
 	// compare compares blocks at the depth; none come first.
 	compare := func(a, b int32) int {
-		ids, others := k.t.Blocks(int(a)), k.t.Blocks(int(b))
+		ids := k.t.Blocks(int(a))
+		others := k.t.Blocks(int(b))
 		if len(ids) <= depth || len(others) <= depth {
-			n, m := min(len(ids), depth+1), min(len(others), depth+1)
+			n := min(len(ids), depth+1)
+			m := min(len(others), depth+1)
 			return cmp.Compare(n, m)
 		}
 		return cmp.Compare(ids[depth], others[depth])

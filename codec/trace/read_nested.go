@@ -39,7 +39,8 @@ func (l *loader) settleBasis(shown map[Basis][]int32) error {
 		return nil
 	}
 	told := l.o.Basis != "" && l.o.Basis != AutoBasis
-	basis, other := RelativeBasis, AbsoluteBasis
+	basis := RelativeBasis
+	other := AbsoluteBasis
 	if l.o.Basis == AbsoluteBasis || !told && absolute > relative {
 		basis, other = other, basis
 	}

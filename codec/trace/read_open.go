@@ -121,7 +121,8 @@ var errBomb = fmt.Errorf("the text is over 1 GiB and over %d times the packed fi
 
 // bounded returns an error if the file has become too many rows, or too much text of what was said before.
 func (l *loader) bounded() error {
-	rows, of := int64(l.FileRows-l.files[len(l.files)-1].row), l.packed.n.Load()
+	rows := int64(l.FileRows - l.files[len(l.files)-1].row)
+	of := l.packed.n.Load()
 	said := l.o.History.Repeated - l.before
 	switch {
 	case rows > mostRows && rows > rowsOfAByte*of:

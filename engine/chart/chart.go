@@ -85,7 +85,10 @@ func Distributions(title, unit string, whole bool, samples []Sample) []Graph {
 	soFar := g
 	var zeros []string
 	for _, s := range samples {
-		counts, up, size, sum := make(Values, n), make(Values, n), s.size(), 0.0
+		counts := make(Values, n)
+		up := make(Values, n)
+		size := s.size()
+		sum := 0.0
 		for i, v := range s.At {
 			if log && v <= 0 { // a logarithmic axis has no place for it
 				sum += s.Counts[i]
@@ -122,7 +125,8 @@ func Distributions(title, unit string, whole bool, samples []Sample) []Graph {
 		})
 		return []Graph{g}
 	}
-	g.Y.Unit, soFar.Y = "ratio", Axis{Unit: "ratio", To: new(1.0)}
+	g.Y.Unit = "ratio"
+	soFar.Y = Axis{Unit: "ratio", To: new(1.0)}
 	soFar.Title += ": share so far"
 	return []Graph{g, soFar}
 }
@@ -141,7 +145,8 @@ func edgesOf(samples []Sample, whole, ratio bool) (edges []float64, log bool) {
 		below := 0.0
 		for i, v := range s.At {
 			if below += s.Counts[i]; v > 0 && below > size/100 {
-				least, most = min(least, v), max(most, s.At[len(s.At)-1])
+				least = min(least, v)
+				most = max(most, s.At[len(s.At)-1])
 				break
 			}
 		}
@@ -154,13 +159,16 @@ func edgesOf(samples []Sample, whole, ratio bool) (edges []float64, log bool) {
 		most = 1
 	case !log && whole && most-least < mostBars:
 		n = int(most-least) + 1
-		least, most = least-0.5, most+0.5
+		least -= 0.5
+		most += 0.5
 	case !log && (zeros || whole):
-		least, most = 0, max(most, 1e-9)
+		least = 0
+		most = max(most, 1e-9)
 	case !log:
 		most += 1e-9 * most // of equal values
 	case whole:
-		least, most = max(1, least)-0.5, most+0.5
+		least = max(1, least) - 0.5
+		most += 0.5
 	}
 	for i := range n + 1 {
 		share := float64(i) / float64(n)

@@ -39,10 +39,12 @@ func fit(axis Axis, values []float64, fromZero bool, least, most float64) *scale
 	})
 	s := &scale{axis: axis, from: 1, to: 10, least: least, most: most}
 	if len(known) > 0 {
-		s.from, s.to = slices.Min(known), slices.Max(known)
+		s.from = slices.Min(known)
+		s.to = slices.Max(known)
 	}
 	if fromZero && !axis.Log {
-		s.from, s.to = min(0, s.from), 1.06*s.to
+		s.from = min(0, s.from)
+		s.to = 1.06 * s.to
 	}
 	if axis.From != nil && !(axis.Log && *axis.From <= 0) {
 		s.from = *axis.From
@@ -149,7 +151,8 @@ func (g *Graph) SVG(w io.Writer) error {
 	p.box(0, 0, pictureWidth, pictureHeight, "#fff")
 	p.text(24, 34, "start", `font-size="21" font-weight="600"`, g.Title)
 	for _, span := range g.Spans {
-		from, to := x.at(max(span.From, x.from)), x.at(min(span.To, x.to))
+		from := x.at(max(span.From, x.from))
+		to := x.at(min(span.To, x.to))
 		if span.Kind == 2 {
 			to = from + 2
 		}
@@ -199,7 +202,8 @@ func (p *picture) series(s *Series, g *Graph, x, y *scale, colour string) {
 	move := "M"
 	half := 0.45 * (plotRight - plotLeft) / float64(max(1, len(g.At)))
 	for i, v := range s.Values {
-		left, top := x.at(g.At[i]), y.at(v)
+		left := x.at(g.At[i])
+		top := y.at(v)
 		if math.IsNaN(left+top) || left < plotLeft-1 || left > plotRight+1 {
 			if s.Gaps {
 				move = "M"

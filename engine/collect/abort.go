@@ -58,7 +58,9 @@ func ParseLoss(text string, planned, endNS int64) (*Loss, error) {
 		return l, nil
 	}
 	key, perMille := metrics.PercentileOf(name)
-	l.latency, l.limitNS, l.allowed = metrics.FindLatency(key), int64(limit*1e6), 1-float64(perMille)/1000
+	l.latency = metrics.FindLatency(key)
+	l.limitNS = int64(limit * 1e6)
+	l.allowed = 1 - float64(perMille)/1000
 	if perMille == 0 || op[0] != '>' || latencies[l.latency].Of == nil {
 		return nil, fmt.Errorf("%q: want a percentile of a latency above a limit, such as ttft.p95>5s, or "+
 			"error_rate>20%%", text)
@@ -199,7 +201,8 @@ func (l *Loss) Words(atNS, inFlight int64) string {
 		what = "failed"
 	}
 	most := l.most(atNS)
-	all, even := format.Many(most, "planned request"), "the server recovers"
+	all := format.Many(most, "planned request")
+	even := "the server recovers"
 	if most < l.planned {
 		all = "at most " + format.Requests(most)
 		even = "servers do twice as much as at their best so far"

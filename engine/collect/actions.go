@@ -71,7 +71,8 @@ func (c *Collector) hasMissed(r *record.Record) bool {
 	if best.FirstTokenNS == record.None {
 		best.FirstTokenNS = r.EndNS()
 	}
-	best.LastTokenNS, best.DoneNS = r.EndNS(), r.EndNS()
+	best.LastTokenNS = r.EndNS()
+	best.DoneNS = r.EndNS()
 	return r.SentNS != record.None && slices.ContainsFunc(c.slos, func(o metrics.SLO) bool { return o.Exceeds(&best) })
 }
 
@@ -104,7 +105,9 @@ func (c *Collector) actions(s *metrics.Summary) []metrics.Action {
 
 // at turns to an action. What follows it ends with the next one, or with the next that landed.
 func (j *aftermath) at(all []metrics.Action, i int, landed bool) {
-	j.action, j.fromS, j.toS = &all[i], all[i].Ran.StartedS, j.endS
+	j.action = &all[i]
+	j.fromS = all[i].Ran.StartedS
+	j.toS = j.endS
 	for k := range all[i+1:] {
 		if next := &all[i+1+k]; next.Landed || !landed {
 			j.toS = next.Ran.StartedS
@@ -139,7 +142,8 @@ type sign struct {
 // prove sets whether the action landed, after earlier ones.
 func (j *aftermath) prove(earlier []metrics.Action) {
 	a := j.action
-	a.Landed, a.LandedS = false, nil
+	a.Landed = false
+	a.LandedS = nil
 	signs := slices.Concat(j.failures(), j.events(), j.newInstances(), j.silences())
 	slices.SortStableFunc(signs, func(x, y sign) int { return cmp.Compare(x.atS, y.atS) })
 	var proofs, doubted []sign
@@ -161,7 +165,8 @@ func (j *aftermath) prove(earlier []metrics.Action) {
 		a.Proof = "its check did not succeed"
 	case a.Check == metrics.CheckPassed:
 		a.Proof = "its check succeeded"
-		a.Landed, a.LandedS = true, a.CheckS
+		a.Landed = true
+		a.LandedS = a.CheckS
 	case len(proofs) > 0:
 		a.Landed = true
 	case !j.knowsBefore():
@@ -217,7 +222,10 @@ func (j *aftermath) failures() (signs []sign) {
 	for place, list := range at {
 		for _, soft := range []bool{false, true} {
 			fails := func(k *timing) bool { return k.outcome != record.OK && (soft || j.c.cutOff(k)) }
-			before, after, failed, failing := 0, 0, 0, 0
+			before := 0
+			after := 0
+			failed := 0
+			failing := 0
 			for _, k := range list {
 				if seconds(k.endNS) < j.fromS {
 					before++
@@ -269,13 +277,17 @@ func (j *aftermath) failedSince(stretch []*timing, fails func(*timing) bool) (at
 
 // worstFrom is where the stretch begins in which the most more fail than this share of the requests.
 func worstFrom(list []*timing, fails func(*timing) bool, share float64) (from int) {
-	sum, most, begin := 0.0, 0.0, 0
+	sum := 0.0
+	most := 0.0
+	begin := 0
 	for i, k := range list {
 		if sum += float64(number(fails(k))) - share; sum <= 0 {
-			sum, begin = 0, i+1
+			sum = 0
+			begin = i + 1
 		}
 		if sum > most {
-			most, from = sum, begin
+			most = sum
+			from = begin
 		}
 	}
 	return from
@@ -370,7 +382,8 @@ func (j *aftermath) silences() (signs []sign) {
 		}
 		slices.Sort(instants)
 		instants = append(instants, j.toS)
-		usual, known := 0.0, 0
+		usual := 0.0
+		known := 0
 		for i, from := range instants[:len(instants)-1] {
 			gap := instants[i+1] - from
 			switch {
@@ -406,7 +419,8 @@ func (j *aftermath) loadRise(untilS float64) float64 {
 		}
 		return n
 	}
-	before, most := sent(j.fromS-span), 0.0
+	before := sent(j.fromS - span)
+	most := 0.0
 	for at := j.fromS; at <= untilS; at += span / 2 {
 		most = max(most, sent(at))
 	}
@@ -499,7 +513,9 @@ func (j *aftermath) band(cost *metrics.ActionCost, before, after []*timing) {
 	cost.BandMS = new(float64(limitNS) / 1e6)
 	later := slices.Collect(slices.Chunk(after[:len(after)-len(after)%size], size))
 	beyond := func(i int) bool { return ttftP95(later[i]) > limitNS }
-	left, back, calm := -1, -1, 0
+	left := -1
+	back := -1
+	calm := 0
 	for i := range later {
 		switch {
 		case left < 0 && beyond(i) && (i+1 < len(later) && beyond(i+1) || ttftRank(later[i], 50) > limitNS):

@@ -163,7 +163,8 @@ func (b *breakdown) summary(least int, over bool) *metrics.Breakdown {
 // jainOfTTFT is Jain's index (R. Jain, D. Chiu and W. Hawe, DEC-TR-301, 1984) of the mean TTFTs; nil of fewer than two,
 // and if a part has none: it may wait for ever.
 func jainOfTTFT(parts []metrics.Part) *float64 {
-	sum, squares := 0.0, 0.0
+	sum := 0.0
+	squares := 0.0
 	for i := range parts {
 		ttft := parts[i].TTFTMS
 		if ttft == nil {

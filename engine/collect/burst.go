@@ -55,7 +55,8 @@ func (t *timings) arrivals() []arrival {
 const (
 	// levelGroups is into how many groups, of equal in-flight, requests are divided, and leastOfGroup how many each
 	// has at least.
-	levelGroups, leastOfGroup = 20, 20
+	levelGroups  = 20
+	leastOfGroup = 20
 	// levelSigmas is how far beyond chance a group must be slower: in 20 groups that happens by chance once in 40 runs.
 	levelSigmas = 3
 )

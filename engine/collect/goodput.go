@@ -15,13 +15,15 @@ type goodputCounts struct {
 }
 
 func (g *goodputCounts) add(r *record.Record) {
-	good, missed := true, -1
+	good := true
+	missed := -1
 	for i := range g.slos {
 		o := &g.slos[i]
 		if o.Latency == missed || o.Met(r) { // one request may be bounded by its tenant and its class
 			continue
 		}
-		good, missed = false, o.Latency
+		good = false
+		missed = o.Latency
 		g.Missed[o.Latency]++
 		if latencies[o.Latency].Of(r) == record.None {
 			g.Unmeasured[o.Latency]++

@@ -98,6 +98,7 @@ func readHistogram(line []byte) (t Tagged, err error) {
 	if t.Target, err = url.PathUnescape(escaped); err != nil {
 		return t, fmt.Errorf("tag %q: %w", h.Tag(), err)
 	}
-	t.Metric, t.Values = metric, h
+	t.Metric = metric
+	t.Values = h
 	return t, nil
 }

@@ -84,7 +84,9 @@ func (c *Collector) trends(s *metrics.Summary) (out []metrics.Trend) {
 		}
 		step, before, after := stats.Step(medians)
 		if step > 0 {
-			t.First, t.Last, t.StepS = before, after, by.instantS(step)
+			t.First = before
+			t.Last = after
+			t.StepS = by.instantS(step)
 		}
 		moved := math.Abs(t.Last - t.First)
 		if slices.Min(medians) > 0 && moved > leastTrend*t.First && moved*1e6 > float64(latencies[l].ToleratedNS) &&
@@ -108,11 +110,13 @@ func setChange(load map[string]float64, key string, first, last float64) {
 
 // quarter is the mean of the first or last quarter of the values or, with weights, the ratio of both sums there.
 func quarter(values, weights []float64, last bool) float64 {
-	from, n := 0, len(values)/4
+	from := 0
+	n := len(values) / 4
 	if last {
 		from = len(values) - n
 	}
-	over, under := 0.0, 0.0
+	over := 0.0
+	under := 0.0
 	for i := from; i < from+n; i++ {
 		over += values[i]
 		if under++; weights != nil {

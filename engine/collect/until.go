@@ -83,7 +83,9 @@ func isWithin(plusMinus, within float64) bool { return plusMinus >= 0 && plusMin
 func (u *Precision) End(c *Collector) { u.measure(c, c.okRequests()) }
 
 func (u *Precision) measure(c *Collector, n int64) {
-	u.PlusMinus, u.Unknown, u.Requests = -1, stats.TooFew, n
+	u.PlusMinus = -1
+	u.Unknown = stats.TooFew
+	u.Requests = n
 	if c.timings.spilled > 0 {
 		return
 	}

@@ -129,7 +129,8 @@ func readMachine() (r readings, err error) {
 	var measured sync.WaitGroup
 	measured.Go(func() { // a goroutine of its own, since Place keeps its thread for good
 		p, _ := sched.Place(sched.RealtimeAuto) // auto refuses nothing
-		r.realtime, r.refused = p.FIFO, p.Refused
+		r.realtime = p.FIFO
+		r.refused = p.Refused
 		r.sleeps = stats.Describe(lateness(clock, 0, sleepsFor), 1e3)
 		r.waits = stats.Describe(lateness(clock, sched.AutoSpin, waitsFor), 1e3)
 	})
@@ -165,11 +166,13 @@ func judge(r readings) *Diagnosis {
 	add := func(name string, wrong bool, found, remedy string) {
 		c := Check{Name: name, Grade: Fine, Found: found}
 		if wrong {
-			c.Grade, c.Remedy = Poor, remedy
+			c.Grade = Poor
+			c.Remedy = remedy
 		}
 		d.Checks = append(d.Checks, c)
 	}
-	o, linux := r.offer, r.system == "linux"
+	o := r.offer
+	linux := r.system == "linux"
 	if w := r.waits; w != nil {
 		add("punctuality", w.P99 > latePoorUS,
 			fmt.Sprintf("requests leave within %s at p50, %s at p99",
@@ -188,9 +191,11 @@ func judge(r readings) *Diagnosis {
 		add("throttling", true, "a CPU limit stopped this process for "+format.Seconds(*s),
 			"raise it (docker --cpus, Kubernetes limits.cpu)")
 	}
-	cores, limit := float64(o.UsableCores), ""
+	cores := float64(o.UsableCores)
+	limit := ""
 	if o.QuotaCores > 0 {
-		cores, limit = min(cores, o.QuotaCores), fmt.Sprintf(", with a CPU limit of %s", format.Fixed(o.QuotaCores, 1))
+		cores = min(cores, o.QuotaCores)
+		limit = fmt.Sprintf(", with a CPU limit of %s", format.Fixed(o.QuotaCores, 1))
 	}
 	add("cores", cores < 2, fmt.Sprintf("%d of %d usable%s", o.UsableCores, o.Cores, limit),
 		"give it at least 2: one sends, the others read")

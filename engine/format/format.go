@@ -205,7 +205,8 @@ func group(s string) string {
 	whole, frac, hasFrac := strings.Cut(s, ".")
 	sign := ""
 	if strings.HasPrefix(whole, "-") {
-		sign, whole = "-", whole[1:]
+		sign = "-"
+		whole = whole[1:]
 	}
 	if len(whole) > 0 && whole[0] >= '0' && whole[0] <= '9' { // not Inf, NaN
 		for i := len(whole) - 3; i > 0; i -= 3 {
@@ -397,13 +398,16 @@ func Cut(s string, n int) string {
 	if Columns(s) <= n {
 		return s
 	}
-	beginning, state := "", -1
+	beginning := ""
+	state := -1
 	for {
 		cluster, rest, columns, next := uniseg.FirstGraphemeClusterInString(s, state)
 		if n -= columns; n < 1 {
 			return beginning + "…"
 		}
-		beginning, s, state = beginning+cluster, rest, next
+		beginning += cluster
+		s = rest
+		state = next
 	}
 }
 

@@ -26,7 +26,8 @@ func Shell(ctx context.Context, text string) (code int, output string, err error
 		return 0, "", err
 	}
 	cmd := exec.CommandContext(ctx, "nice", "-n", nice, "sh", "-c", text)
-	cmd.Stdout, cmd.Stderr = out, out
+	cmd.Stdout = out
+	cmd.Stderr = out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	err = cmd.Start()

@@ -220,7 +220,8 @@ func (w *Watch) Machine() (m stats.Machine) {
 		}
 		return new(float64(n) / unit)
 	}
-	stolen, waited := growth(w.stolen), growth(w.waited...)
+	stolen := growth(w.stolen)
+	waited := growth(w.waited...)
 	m.StolenS = per(stolen, tickHz)
 	m.SenderRunQueueS = per(waited, 1e9)
 	m.ThrottledS = per(growth(w.throttled...), 1e9)
@@ -287,7 +288,7 @@ func parseCPULine(text []byte) (capacity, stolen int64, ok bool) {
 		if err != nil {
 			return 0, 0, false
 		}
-		capacity = capacity + int64(ticks)
+		capacity += int64(ticks)
 		stolen = int64(ticks)
 		if n++; n == times {
 			return capacity, stolen, named && whole

@@ -112,7 +112,8 @@ func (m *Meter) target(url string, at int) *target {
 // newTarget is one of which nothing is counted yet.
 func newTarget(url string) target {
 	t := target{pages: map[int]scrape.Reading{}}
-	t.URL, t.Errors = url, map[Kind]int64{}
+	t.URL = url
+	t.Errors = map[Kind]int64{}
 	return t
 }
 

@@ -204,7 +204,8 @@ func (s *Shards) summary(c *collect.Collector, records *record.Lines, endNS int6
 	sum.AddNotes(0, plan.Notes)
 	sum.Run.StartedAt = file.StartAt
 	sum.Run.Host.CPUs = 0
-	sum.Run.Concurrency, sum.Run.Lanes = 0, 0
+	sum.Run.Concurrency = 0
+	sum.Run.Lanes = 0
 	delete(sum.Run.Options, "shard")
 	facts := &metrics.Summary{}
 	known := s.known

@@ -224,7 +224,8 @@ func (s *secret) common(text string, from int) (size int) {
 // backslashes, as in JSON and Go. It may be written as \u00XX or \xXX, or percent-encoded, once or several times.
 func spelled(text string) (c byte, n int) {
 	for escapes := 0; ; escapes++ {
-		rest, digits := text[n:], 0
+		rest := text[n:]
+		digits := 0
 		switch {
 		case escapes > 0 && strings.HasPrefix(rest, "u00"):
 			digits = len("u00")
@@ -234,11 +235,13 @@ func spelled(text string) (c byte, n int) {
 		for rest[0] == '%' && digits < mostEscapes && strings.HasPrefix(rest[digits:], "25") && isHex(rest[digits+2:]) {
 			digits += 2
 		}
-		c, n = rest[0], n+1
+		c = rest[0]
+		n++
 		if digits > 0 && isHex(rest[digits:]) {
 			var b [1]byte
 			_, _ = hex.Decode(b[:], []byte(rest[digits:digits+2]))
-			c, n = b[0], n+digits+1
+			c = b[0]
+			n += digits + 1
 		}
 		if c != '\\' || n == len(text) || escapes == mostEscapes {
 			return c, n

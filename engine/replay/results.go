@@ -132,7 +132,8 @@ func (r *runner) conclude(found engine.Result) (*metrics.Summary, error) {
 	info.Run.Targets = r.run.TargetURLs()
 	r.collector.Rename(info.Run.Targets)
 	info.Servers = r.servers.summary()
-	info.Requests.Unwritten, info.Records = unwritten, r.writer.Lines()
+	info.Requests.Unwritten = unwritten
+	info.Records = r.writer.Lines()
 	work := r.load.Work
 	info.PrefixCache.OvertakenTokens = audit.OvertakenTokens(work, fates)
 	if r.prepares() {
@@ -227,7 +228,8 @@ func (c *Config) placeResults(dir string) error {
 					path, n.Tool,
 				)
 			}
-			taken[path], n.Paths[i] = true, path
+			taken[path] = true
+			n.Paths[i] = path
 		}
 		if err := export.Vacant(n.Paths); err != nil {
 			return fmt.Errorf("what %s would write: %w", n.Tool, err)
@@ -285,7 +287,8 @@ func (r *runner) unnamed(s *metrics.Summary) metrics.Notes {
 
 // info adds to what the run found what was asked for: the part of the summary that the collector does not count.
 func (r *runner) info(found engine.Result) metrics.Summary {
-	found.Client.LoadS, found.Client.PrebuildS = r.load.Facts.ReadS, r.load.Facts.BuildS
+	found.Client.LoadS = r.load.Facts.ReadS
+	found.Client.PrebuildS = r.load.Facts.BuildS
 	if found.Turns != nil {
 		found.Turns.Sessions = r.cfg.SessionsText()
 	}

@@ -86,7 +86,9 @@ func (w *serverWatch) startAnew(ctx context.Context, run *engine.Run, meter *liv
 // start begins to sample.
 func (w *serverWatch) start(run *engine.Run, meter *live.Meter) {
 	if w.scraper != nil {
-		w.meter, w.run, w.counted[1] = meter, run, math.MaxInt64
+		w.meter = meter
+		w.run = run
+		w.counted[1] = math.MaxInt64
 		w.scraper.Start(run.Clock(), w.sample)
 	}
 }

@@ -40,7 +40,8 @@ func (r *runner) watchTargets(ctx context.Context) (end func() []scrape.Event) {
 		late:    map[string]bool{},
 	}
 	for _, url := range r.load.URLs() {
-		w.present[url], w.read[url] = true, true
+		w.present[url] = true
+		w.read[url] = true
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var following sync.WaitGroup
@@ -74,7 +75,8 @@ func (w *targetWatch) look(ctx context.Context) {
 		w.say("--targets: " + err.Error() + "; the targets stay as they are")
 		return
 	}
-	wanted, before := map[string]bool{}, len(w.changes)
+	wanted := map[string]bool{}
+	before := len(w.changes)
 	w.wanted = len(urls)
 	for i, url := range urls {
 		t, err := w.r.load.ParseTarget(url)

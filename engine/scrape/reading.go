@@ -125,7 +125,10 @@ func NewReader() *Reader {
 
 // Read returns what a page reports; a page without any known name is not an error, a page of another format is.
 func (r *Reader) Read(page []byte) (Reading, error) {
-	r.pages, r.began, r.adapters, r.sinceS = r.pages+1, nil, "", r.saidAtS
+	r.pages++
+	r.began = nil
+	r.adapters = ""
+	r.sinceS = r.saidAtS
 	if err := Lines(page, r.add); err != nil {
 		return Reading{}, err
 	}
@@ -154,7 +157,8 @@ func (r *Reader) add(name []byte, labels Labels, value float64) {
 		r.saidAtS = max(r.saidAtS, value)
 	}
 	for _, i := range r.named[string(name)] {
-		f, at := &r.families[i], &r.found[i]
+		f := &r.families[i]
+		at := &r.found[i]
 		if !(value >= 0 && value <= maxValue) || f.label != "" && labels.Get(f.label) != f.value {
 			continue
 		}
@@ -173,7 +177,8 @@ func (r *Reader) add(name []byte, labels Labels, value float64) {
 		if s.page != r.pages || value > s.value {
 			s.value = value
 		}
-		s.page, at.page = r.pages, r.pages
+		s.page = r.pages
+		at.page = r.pages
 	}
 }
 
@@ -197,7 +202,9 @@ func (r *Reader) fold(i int, out *Reading) {
 	n := 0
 	for _, s := range r.found[i].series {
 		if s.page == r.pages {
-			sum, most, n = sum+s.value, max(most, s.value), n+1
+			sum += s.value
+			most = max(most, s.value)
+			n++
 		}
 	}
 	if n == 0 {
@@ -225,7 +232,8 @@ func (r *Reader) fold(i int, out *Reading) {
 func Total[K comparable](pages map[K]Reading, q Quantity) (sum, n float64) {
 	for _, r := range pages {
 		if v := *r.at(q); v != nil {
-			sum, n = sum+*v, n+1
+			sum += *v
+			n++
 		}
 	}
 	if n == 0 {

@@ -49,13 +49,16 @@ func parseLine(line []byte) (name []byte, labels Labels, value float64, ok bool)
 		if end < 0 {
 			return nil, nil, 0, false
 		}
-		labels, after = Labels(after[1:end]), bytes.TrimLeft(after[end+1:], blanks)
+		labels = Labels(after[1:end])
+		after = bytes.TrimLeft(after[end+1:], blanks)
 	} else if len(after) == len(rest) {
 		return nil, nil, 0, false // nothing between the name and what follows it
 	}
-	number, stamp := after, []byte(nil)
+	number := after
+	var stamp []byte
 	if at := bytes.IndexAny(after, blanks); at >= 0 {
-		number, stamp = after[:at], bytes.TrimLeft(after[at:], blanks)
+		number = after[:at]
+		stamp = bytes.TrimLeft(after[at:], blanks)
 	}
 	value, err := strconv.ParseFloat(string(number), 64)
 	if err != nil && !errors.Is(err, strconv.ErrRange) {

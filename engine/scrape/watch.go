@@ -153,7 +153,8 @@ func (g *group) add(latest []Reading) {
 			if v == nil {
 				continue
 			}
-			sum, n = sum+*v, n+1
+			sum += *v
+			n++
 			if q == KVUsage {
 				most = max(most, *r.MostKVUsage)
 			}
@@ -181,7 +182,10 @@ func (g *group) server(pages []counters) Server {
 		pages[page].addTo(&out)
 	}
 	if out.Alternates {
-		out.Restarts, out.RunningBefore, out.WaitingBefore, out.Counts = 0, nil, nil, Counts{}
+		out.Restarts = 0
+		out.RunningBefore = nil
+		out.WaitingBefore = nil
+		out.Counts = Counts{}
 		return out
 	}
 	out.Running, out.Waiting, out.KVUsage, out.PowerW = g.levels[Running].gauge(), g.levels[Waiting].gauge(),
@@ -273,14 +277,16 @@ func (c *counters) add(m *Sample) {
 	c.silent = m.Error != ""
 	if m.Error != "" {
 		c.server.Missed++
-		c.server.Error, c.falls = m.Error, 0
+		c.server.Error = m.Error
+		c.falls = 0
 		return
 	}
 	c.server.Samples++
 	c.server.Engine = m.Engine
 	c.server.Engines, c.server.GPUs = max(c.server.Engines, m.Engines), max(c.server.GPUs, m.GPUs)
 	if m.Phase == Before && m.AtNS < 0 { // not of a server that joined later
-		c.server.RunningBefore, c.server.WaitingBefore = m.Running, m.Waiting
+		c.server.RunningBefore = m.Running
+		c.server.WaitingBefore = m.Waiting
 	}
 	c.count(&m.Counts, m.BeganS)
 }
@@ -293,7 +299,8 @@ func (c *counters) count(now *Counts, began *float64) {
 	c.server.Alternates = c.server.Alternates || began != nil && c.began != nil && *began < *c.began
 	c.began = began
 	for q := firstCounter; q < Quantities; q++ {
-		was, is := *c.last.at(q), *now.at(q)
+		was := *c.last.at(q)
+		is := *now.at(q)
 		restarted = restarted || was != nil && is != nil && *is < *was
 	}
 	if restarted {
@@ -337,7 +344,10 @@ func (c *counters) addTo(out *Server) {
 	switch {
 	case s.Engine != "vllm":
 	case stats.OrZero(grown.Transfers) > 0: // it decodes what others have prefilled
-		grown.PrefixHits, grown.PrefixQueries, grown.HostHits, grown.ExternalHits = nil, nil, nil, nil
+		grown.PrefixHits = nil
+		grown.PrefixQueries = nil
+		grown.HostHits = nil
+		grown.ExternalHits = nil
 	case grown.ExternalHits != nil: // among which vLLM has those of the host
 		grown.ExternalHits = new(max(0, *grown.ExternalHits-stats.OrZero(grown.HostHits)))
 	}

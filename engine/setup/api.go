@@ -18,7 +18,8 @@ func (p *Prepared) chooseAPI(context.Context) error {
 		return errors.New("--history live: the trace has token counts and no messages, so no turn carries an answer; " +
 			"leave it out, or use a trace with conversations (sharegpt, multi_turn, mooncake with messages)")
 	}
-	p.verbatims, p.Choices = verbatimsOf(p.Trace, p.Plan.Requests), api.Choices(o.Extra)
+	p.verbatims = verbatimsOf(p.Trace, p.Plan.Requests)
+	p.Choices = api.Choices(o.Extra)
 	if err := o.chooseAPI(&p.verbatims); err != nil {
 		return err
 	}
@@ -143,7 +144,8 @@ func (p *Prepared) tokenizeBackend() (api.Backend, error) {
 	o := api.Options{Model: p.model, TokenIDs: p.o.Prompt == PromptTokenIDs && name == "completions"}
 	if name == p.o.API {
 		// what shapes the template is in it, and servers ignore the rest
-		o.ForceOutput, o.Extra = !p.o.NoForceOutput, p.o.Extra
+		o.ForceOutput = !p.o.NoForceOutput
+		o.Extra = p.o.Extra
 	}
 	return api.New(name, o)
 }

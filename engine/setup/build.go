@@ -185,7 +185,8 @@ const largeLoad = 1 << 28
 
 // describe prints in a line what is about to happen, and its details if they are wanted.
 func (p *Prepared) describe() {
-	plan, load := p.Plan, p.Load()
+	plan := p.Plan
+	load := p.Load()
 	var input, output, several int64
 	for i := range plan.Requests {
 		if p.AskedChoices(i) > 1 {

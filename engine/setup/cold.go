@@ -140,7 +140,9 @@ func (p *Prepared) sizeCaches(told map[netip.AddrPort]workload.PrefixCache) {
 // sizeCache is sizeCaches for one server, which reports told; the zero value if it reports nothing. The words name the
 // source of each number.
 func (o *Options) sizeCache(told workload.PrefixCache) (c workload.PrefixCache, words string) {
-	c, block, capacity := told, "/metrics", "/metrics"
+	c = told
+	block := "/metrics"
+	capacity := "/metrics"
 	switch {
 	case o.EngineBlockTokens > 0:
 		c.BlockTokens = o.EngineBlockTokens

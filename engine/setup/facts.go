@@ -28,7 +28,9 @@ func (p *Prepared) idealShare() (least, most float64) {
 	var tokens, low, high int64
 	for i := range p.Requests() {
 		if n := p.ServerTokens(i); n > 0 {
-			tokens, low, high = tokens+int64(n), low+p.Ideal.Least[i], high+p.Ideal.Most[i]
+			tokens += int64(n)
+			low += p.Ideal.Least[i]
+			high += p.Ideal.Most[i]
 		}
 	}
 	return float64(low) / float64(max(1, tokens)), float64(high) / float64(max(1, tokens))
@@ -37,13 +39,21 @@ func (p *Prepared) idealShare() (least, most float64) {
 // Run adds to what a run found how it was set up.
 func (p *Prepared) Run(run metrics.Run) metrics.Run {
 	pacing := &p.o.Pacing
-	run.Scale, run.Pace, run.Arrival, run.Warmup = pacing.Scale, pacing.Words(), pacing.Summary(), int64(p.o.Warmup)
-	run.Targets, run.API, run.Model, run.Version = p.URLs(), p.o.API, p.shownModel(), p.o.Version
+	run.Scale = pacing.Scale
+	run.Pace = pacing.Words()
+	run.Arrival = pacing.Summary()
+	run.Warmup = int64(p.o.Warmup)
+	run.Targets = p.URLs()
+	run.API = p.o.API
+	run.Model = p.shownModel()
+	run.Version = p.o.Version
 	run.Lanes = p.ofShard(pacing.Lanes)
 	if pacing.Closed() {
 		run.Concurrency = p.ofShard(pacing.Concurrency)
 	}
-	run.Host, run.Options, run.Demo = host.Describe(), p.Flags(), p.Facts.Demo
+	run.Host = host.Describe()
+	run.Options = p.Flags()
+	run.Demo = p.Facts.Demo
 	return run
 }
 
@@ -62,7 +72,8 @@ func (p *Prepared) Workload(out []int32) metrics.Workload {
 	if d := p.Plan.Dependencies; d != nil {
 		first = int(d.Prepare)
 	}
-	t, n := p.Trace, p.Requests()-first-len(out)
+	t := p.Trace
+	n := p.Requests() - first - len(out)
 	w := metrics.Workload{
 		Trace:        t.Name,
 		Format:       t.Format,

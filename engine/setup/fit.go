@@ -29,7 +29,8 @@ func (p *Prepared) fit(context.Context) error {
 	if err := p.leaveOut(); err != nil {
 		return err
 	}
-	limit, mode := p.context, p.o.TooLong
+	limit := p.context
+	mode := p.o.TooLong
 	if mode == TooLongSend {
 		return nil
 	}
@@ -96,7 +97,8 @@ func (p *Prepared) fit(context.Context) error {
 				limit, p.Overhead.Tokens(),
 			)
 		}
-		p.fitted.Clipped, p.fitted.ClippedOff = int64(len(list)), tokens
+		p.fitted.Clipped = int64(len(list))
+		p.fitted.ClippedOff = tokens
 		p.note("too_long_clipped", "--too-long clip shortens, by %s in all, %s", format.Many(tokens, "token"), words)
 	default:
 		advice := "leave them out with --too-long drop"

@@ -121,7 +121,8 @@ func (o *Owning) makeTenants(t *trace.Trace, seed uint64) (*trace.Trace, error) 
 	of := t.Conversations()
 	tenants := make([]string, of.Sessions)
 	for i := range tenants {
-		drawn, k := chance.Float64(), 0
+		drawn := chance.Float64()
+		k := 0
 		for k < len(o.Shares)-1 && drawn >= o.Shares[k] {
 			drawn -= o.Shares[k]
 			k++

@@ -173,10 +173,12 @@ func (p *Prepared) askModels(ctx context.Context) error {
 func (p *Prepared) askedModels() map[string][]int32 {
 	asked := map[string][]int32{}
 	for i := range p.Requests() {
-		l, name := p.Trace.Verbatim(i), cmp.Or(p.Trace.AskedModel(i), p.model)
+		l := p.Trace.Verbatim(i)
+		name := cmp.Or(p.Trace.AskedModel(i), p.model)
 		bodies := [][]byte{l.Extra, p.o.Extra}
 		if l.Kind == trace.VerbatimPayload {
-			name, bodies = "", append(bodies, slices.Concat([]byte{'{'}, l.Content, []byte{'}'}))
+			name = ""
+			bodies = append(bodies, slices.Concat([]byte{'{'}, l.Content, []byte{'}'}))
 		}
 		for _, body := range bodies {
 			if told := api.Field(body, []string{"model"}); told != nil {

@@ -80,7 +80,8 @@ func (p *Prepared) noteIdle() {
 
 // noteIncomparable notes why routers are not compared, or not exactly.
 func (p *Prepared) noteIncomparable() {
-	sizes, servers := map[int]bool{}, 0
+	sizes := map[int]bool{}
+	servers := 0
 	for _, t := range p.Targets {
 		for _, addr := range t.Endpoints {
 			sizes[p.Caches[addr].BlockTokens] = true

@@ -55,7 +55,8 @@ func (p *Prepared) WarmUp(ctx context.Context) error {
 		return nil
 	}
 	p.line("warm-up: %s, outside of the measurement", format.Requests(p.o.Warmup))
-	began, prober := time.Now(), *p.Prober
+	began := time.Now()
+	prober := *p.Prober
 	prober.Timeout = p.o.Timeout
 	prober.Backend = p.probeBackend
 	if err := prober.WarmUp(ctx, p.Work, p.source, p.o.Warmup, p.o.Pacing.Concurrency, p.salt); err != nil {

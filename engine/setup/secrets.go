@@ -40,7 +40,8 @@ func (o *Options) secretHeaders() ([]http1.Header, error) {
 // keyHeader carries the key: one from a flag as a bearer token, one from the environment as its owner wants it.
 func (o *Options) keyHeader() (http1.Header, error) {
 	bearer := http1.Header{Name: "Authorization"}
-	key, err := o.Key, error(nil)
+	key := o.Key
+	var err error
 	if key == "" {
 		key, err = ReadKey(o.APIKeyFile)
 	}

@@ -119,7 +119,8 @@ func (p *Prepared) follow(plan sched.Plan, t *trace.Trace, cuts *[]string) (sche
 	}
 	turns := policy.Dependencies(t, plan.Requests)
 	if most, tree := o.Sessions.Idle.Most, o.Sessions.Idle.Tree; o.Sessions.AtRun() {
-		turns.IdleNS, turns.TreeIdleNS = int64(most), int64(tree)
+		turns.IdleNS = int64(most)
+		turns.TreeIdleNS = int64(tree)
 		if tree > 0 {
 			*cuts = append(*cuts, fmt.Sprintf(
 				"whenever nothing of a job is in flight for %v, all that is still to come of it comes earlier", tree))

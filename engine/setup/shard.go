@@ -20,7 +20,9 @@ func (o *Options) IsShard() bool { return o.Shard.Count > 0 }
 // leaveToLeader leaves warm-up and the servers' metrics to shard 0.
 func (o *Options) leaveToLeader() {
 	if o.Follows() {
-		o.Warmup, o.Scrape.Mode, o.Scrape.URLs = 0, ScrapeOff, nil
+		o.Warmup = 0
+		o.Scrape.Mode = ScrapeOff
+		o.Scrape.URLs = nil
 	}
 }
 
@@ -67,7 +69,8 @@ func (p *Prepared) takePart(backend api.Backend) error {
 	p.Ideal, p.Next = p.KeepPart(part, of, p.RunID, p.Ideal, backend)
 	p.Shard.Requests = int64(p.Requests())
 	if !part.Leads() { // shard 0 has their records
-		p.LeftOut, p.fitted.LeftOut = nil, 0
+		p.LeftOut = nil
+		p.fitted.LeftOut = 0
 	}
 	var all int64
 	for _, cost := range costs {

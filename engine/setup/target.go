@@ -21,7 +21,8 @@ import (
 // resolve returns the servers that were named, with their addresses; path is where the API posts to.
 func (p *Prepared) resolve(ctx context.Context, path string) ([]workload.Target, error) {
 	o := p.o
-	urls, err := o.URLs, error(nil)
+	urls := o.URLs
+	var err error
 	switch {
 	case len(urls) > 0:
 	case o.DryRun:
@@ -33,7 +34,8 @@ func (p *Prepared) resolve(ctx context.Context, path string) ([]workload.Target,
 		if err != nil {
 			return nil, err
 		}
-		urls, p.Facts.Demo = []string{url}, true
+		urls = []string{url}
+		p.Facts.Demo = true
 	}
 	targets := make([]workload.Target, len(urls))
 	for i, url := range urls {

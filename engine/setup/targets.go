@@ -65,7 +65,8 @@ func ReadTargets(ctx context.Context, name string, again bool) (urls []string, w
 		if err != nil || len(fields) > 2 || !(weight > 0) || math.IsInf(weight, 0) {
 			return nil, nil, fmt.Errorf("%s:%d: want a URL and perhaps a weight above 0 on each line", name, number)
 		}
-		urls, weights = append(urls, fields[0]), append(weights, weight)
+		urls = append(urls, fields[0])
+		weights = append(weights, weight)
 	}
 	if len(urls) == 0 {
 		return nil, nil, fmt.Errorf("%s: no server in it; want a URL on each line", name)

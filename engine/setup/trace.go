@@ -91,7 +91,8 @@ func (p *Prepared) read(ctx context.Context) error {
 
 // plan decides when each request leaves.
 func (p *Prepared) plan(context.Context) error {
-	o, t := p.o, p.Trace
+	o := p.o
+	t := p.Trace
 	for _, note := range p.adaptation {
 		p.note("adapted", "%s", note)
 	}

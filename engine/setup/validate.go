@@ -87,7 +87,8 @@ func (o *Options) checkTarget() error {
 
 // checkPacing refuses what contradicts itself of when requests leave.
 func (o *Options) checkPacing() error {
-	s, p := &o.Sessions, &o.Pacing
+	s := &o.Sessions
+	p := &o.Pacing
 	if a := p.Arrivals; a != nil {
 		flag := "rate"
 		if a.Rate.Over > 0 {

@@ -97,7 +97,8 @@ func (p *Prepared) countVerbatim(ctx context.Context) error {
 		)
 		return nil
 	case completions && l.texts == l.rows && p.tokenizer != nil:
-		ids, with = p.textIDs, p.tokenizer.Name()
+		ids = p.textIDs
+		with = p.tokenizer.Name()
 	case p.o.NoProbe || p.o.DryRun || completions && l.chat || !completions && p.o.API != "chat":
 		return nil // describeVerbatims prints it, or Layout refuses
 	}

@@ -141,7 +141,8 @@ func (g *Group) enter(ctx context.Context) (first *decision, err error) {
 		g.leader, err = lead(g)
 		return new(decision), err
 	}
-	began, said := time.Now(), time.Now()
+	began := time.Now()
+	said := time.Now()
 	known := time.Now() // when there was last no wrong secret
 	for {
 		first, err = g.call(ctx)
@@ -306,7 +307,8 @@ func (g *Group) Ready(
 	ctx context.Context, load string, about map[string]string,
 ) (at time.Time, ahead time.Duration, err error) {
 	me := *g.me.Load()
-	me.Load, me.About = load, map[string][]byte{}
+	me.Load = load
+	me.About = map[string][]byte{}
 	for name, value := range about {
 		me.About[name] = digest(g.place.secret, name+"\x00"+value)
 	}

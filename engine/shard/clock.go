@@ -86,7 +86,8 @@ func (g *Group) compare(n int) {
 		wire := g.wire.Load()
 		t1 := wire.wroteNS.Load() - g.clock.MonotonicStartNS()
 		t4 := wire.readNS.Load() - g.clock.MonotonicStartNS()
-		t2, t3 := asked.CameNS, asked.LeavesNS
+		t2 := asked.CameNS
+		t3 := asked.LeavesNS
 		within := (t4-t1-(t3-t2))/2 + readingNS
 		if best.ErrorNS == 0 || within < best.ErrorNS {
 			best = Offset{AtNS: t4, OffsetNS: (t1 - t2 + t4 - t3) / 2, ErrorNS: within}

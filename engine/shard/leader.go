@@ -208,7 +208,8 @@ func (l *leader) note(conn net.Conn, said *hello) (refusal string) {
 	refusal = said.differs(&hello{Part: l.Part, Version: l.Version})
 	if refusal == "" {
 		p = &peer{hello: *said, seen: time.Now()}
-		l.proven[conn], l.peers[said.Index] = p, p
+		l.proven[conn] = p
+		l.peers[said.Index] = p
 	} else if l.start.IsZero() {
 		l.end(refusal)
 	}

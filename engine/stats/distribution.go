@@ -100,7 +100,8 @@ func (d *Distribution) count(ns int64) {
 		if d.early == nil {
 			d.early = newHistogram()
 		}
-		h, ns = d.early, -ns
+		h = d.early
+		ns = -ns
 	}
 	if err := h.RecordValue(min(ns, HighestNS)); err != nil {
 		panic("BUG: stats: " + err.Error())

@@ -48,7 +48,9 @@ const (
 func (w *Work) AddSpares(n int) {
 	for k := range n {
 		t := w.Targets[0]
-		t.URL, t.Host, t.TLS = fmt.Sprint(spareURL, k), strings.Repeat("x", mostHost), false
+		t.URL = fmt.Sprint(spareURL, k)
+		t.Host = strings.Repeat("x", mostHost)
+		t.TLS = false
 		nowhere := netip.AddrPortFrom(netip.AddrFrom4([4]byte{0, 0, 0, byte(k + 1)}), 1)
 		if cache, known := w.Caches[w.Targets[0].Endpoints[0]]; known {
 			w.Caches[nowhere] = cache

@@ -27,7 +27,8 @@ func (w *Work) Placed(targets []route.Target, released []int32) []route.Place {
 	places := make([]route.Place, w.Requests())
 	is := make([]bool, w.Requests())
 	for _, i := range released {
-		places[i], is[i] = w.Places[i], true
+		places[i] = w.Places[i]
+		is[i] = true
 	}
 	open := lists.UpTo(w.Requests())
 	open = slices.DeleteFunc(open, func(i int32) bool { return is[i] })

@@ -22,7 +22,8 @@ func (l *Line) scenario() error {
 	if !l.Given("scenario") {
 		return nil
 	}
-	name, lanes := l.last("scenario"), l.text("concurrency")
+	name := l.last("scenario")
+	lanes := l.text("concurrency")
 	switch {
 	case name != agentXMVP && name != agentX:
 		return fmt.Errorf("--scenario %q: there is no such scenario here; there are %s and %s", name, agentX, agentXMVP)

@@ -61,7 +61,8 @@ func (p *layout) line(text string) {
 	case heading:
 		p.out.WriteString(styled(boldMark, inline(strings.TrimLeft(text, "# "))) + "\n")
 	case item != nil:
-		p.lead, p.text = item[1], item[2]+" "
+		p.lead = item[1]
+		p.text = item[2] + " "
 	case text == "":
 		p.out.WriteString("\n")
 	default:
@@ -122,7 +123,8 @@ func (p *layout) table() {
 		if strings.Join(row, "") == "" {
 			continue // a head without words
 		}
-		lines, before := []string(nil), 0
+		var lines []string
+		before := 0
 		for i, width := range widths {
 			text := row[i]
 			if r == 0 {

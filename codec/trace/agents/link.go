@@ -136,7 +136,8 @@ func (l *linker) link(a *Node) *lastCalls {
 		if len(s.Calls) == 0 {
 			continue
 		}
-		on, trigger := causes[n].place, causes[n].trigger
+		on := causes[n].place
+		trigger := causes[n].trigger
 		if on >= 0 {
 			l.wait(s.Calls[0], Spawn, trigger, a.Calls[on])
 		}
@@ -317,7 +318,8 @@ func (l *linker) endsLater(calls []int32, a, b int) int {
 	if a < 0 {
 		return b
 	}
-	endA, endB := l.endNS(calls[a]), l.endNS(calls[b])
+	endA := l.endNS(calls[a])
+	endB := l.endNS(calls[b])
 	if endB > endA || endB == endA && b > a {
 		return b
 	}

@@ -28,7 +28,8 @@ func batch() *Format {
 		},
 		Write: &Writer{
 			Refuse: func(first, r *Request) string {
-				path, all := r.path(), first.path()
+				path := r.path()
+				all := first.path()
 				if path != all {
 					return "is for " + path + ", the first one for " + all
 				}

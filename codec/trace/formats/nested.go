@@ -153,8 +153,10 @@ func (s *Nested) placement(parent, own times, base int64, count *SubAgents) plac
 	}
 	possible := []placement{ended, begun}
 	if count.Basis == Absolute {
-		ended.shift, ended.count = 0, &count.OwnClock
-		begun.shift, begun.count = 0, &count.OwnClock
+		ended.shift = 0
+		ended.count = &count.OwnClock
+		begun.shift = 0
+		begun.count = &count.OwnClock
 		possible = []placement{begun, ended}
 	}
 	if s.tookNS < 0 {
