@@ -113,6 +113,8 @@ func (m *matched) metrics(r *Result, record bool) (all []Metric) {
 				name := u.Metric + "." + u.Percentile
 				moved[side][name] = max(moved[side][name], u.EffectMS)
 			}
+			r.counted[side] += int64(len(s.all))
+			r.failed[side] += int64(len(keep(s.all, func(w *row) bool { return !w.ok })))
 		}
 	}
 	estimates := m.estimates()
@@ -143,6 +145,9 @@ func (m *matched) metrics(r *Result, record bool) (all []Metric) {
 		}
 		metric.Client = late
 		metric.judge(s, r)
+		if metric.Name == errorRate && metric.A != nil && r.failed != [2]int64{} {
+			metric.Sentence = r.failures("B") + "; " + metric.Sentence
+		}
 		all = append(all, metric)
 	}
 	hideTwins(all)
@@ -278,7 +283,7 @@ func (r *Result) noteUnpaired(m *matched) {
 	for side, name := range []string{"A", "B"} {
 		n := m.onlyOne[side]
 		if n > 0 {
-			r.note("%s ended ok in %s alone: latencies leave them out, and error_rate counts them",
+			r.note("%s ended ok in %s alone: latencies leave them out, and the error rate counts them",
 				format.Many(n, "request"), name)
 		}
 	}

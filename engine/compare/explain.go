@@ -39,6 +39,9 @@ func (m *matched) pairs() (p pairs) {
 	return p
 }
 
+// spreads is said of latencies of which no group of requests explains the change.
+const spreads = "the change of %s is spread over all requests: no group has more than its part"
+
 // explain returns which requests account for the change of each latency that changed, as one screen has it. Of all
 // groupings it takes the one whose groups differ most surely.
 func (m *matched) explain(found []Metric) (all []Culprits) {
@@ -63,10 +66,7 @@ func (m *matched) explain(found []Metric) (all []Culprits) {
 		}
 		c := Culprits{
 			Metric: kinds[i].Name,
-			Words: fmt.Sprintf(
-				"the change of %s is spread over all requests: no group has more than its part",
-				of.Label,
-			),
+			Words:  fmt.Sprintf(spreads, of.Label),
 		}
 		best := mostSure(groupings, differences)
 		if best != nil {

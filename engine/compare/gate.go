@@ -93,7 +93,7 @@ func (r *Result) Judge(g Gate) (answer Answer, words string) {
 		}
 		return Undecided, words
 	}
-	words = fmt.Sprintf("%s: %s %s, %s", g.Text, m.change(), m.ends(), m.Verdict)
+	words = fmt.Sprintf("%s: %s %s, %s", g.Text, m.change(), m.ends(), m.word())
 	best := *m.Low
 	worst := *m.High
 	limit := g.Limit

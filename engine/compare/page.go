@@ -10,6 +10,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/engine/chart"
 	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
 // HTML writes comparisons as one page that needs nothing else: no other file, no network. What a terminal says comes
@@ -22,7 +23,11 @@ func HTML(w io.Writer, results []*Result) error {
 		if i == 0 {
 			side := func(id Identity) string {
 				names := append([]string{id.Name}, id.Dirs...) // a single run may have its directory's
-				return strings.Join(slices.Compact(names), ", ") + " (" + id.Verdict + ")"
+				name := strings.Join(slices.Compact(names), ", ")
+				if id.Verdict == strings.ToUpper(string(metrics.Valid)) {
+					return name
+				}
+				return name + " (" + id.Verdict + ")"
 			}
 			d.Title = r.title("B")
 			d.Under = []string{pairing(r), "A: " + side(r.A), "B: " + side(r.B)}
@@ -30,15 +35,23 @@ func HTML(w io.Writer, results []*Result) error {
 		if len(results) == 1 {
 			title = ""
 		}
+		told, _ := r.telling()
 		for _, verdict := range []string{Differs, Better, Worse} { // the last one that a metric has decides
-			if slices.ContainsFunc(r.Metrics, func(m Metric) bool {
-				return m.Main && m.Verdict == verdict
-			}) {
+			if slices.ContainsFunc(told, func(m *Metric) bool { return m.Verdict == verdict }) {
 				if said.Grade == chart.Good { // better, and worse
 					verdict = Differs
 				}
 				said.Grade = grades()[verdict]
 			}
+		}
+		switch {
+		case r.Scope == ScopeNone:
+			said.Grade = chart.Bad
+			said.Word = "Different workloads: nothing below compares the servers"
+		case named(r.Metrics, errorRate).Verdict == Differs && r.failed[1] > r.failed[0]:
+			said.Grade = chart.Bad
+		case said.Grade == "" && r.failed != [2]int64{}:
+			said.Grade = chart.Warn
 		}
 		bySize := r.bySize()
 		changes := chart.Section{
@@ -79,41 +92,78 @@ func HTML(w io.Writer, results []*Result) error {
 // title says what changed: failures first, then the largest sure change; better and worse stand apart. What is large
 // but not sure stands behind. name is that of side B.
 func (r *Result) title(name string) string {
-	told := r.telling()
+	if r.Scope == ScopeNone {
+		return name + " and A were sent different workloads, so their servers cannot be compared"
+	}
+	told, _ := r.telling()
 	changes := map[string][]string{}
+	shares := map[string]bool{}
 	var groups []string
 	for _, m := range told {
 		what := m.inTitle()
 		if m.Name == errorRate {
-			what = fmt.Sprintf("%s failed (%s in A)", m.value(m.B), m.value(m.A))
+			what = fmt.Sprintf("%s failed, %s in A", r.failedOf(1), r.failedOf(0))
 		}
-		if changes[m.Verdict] == nil {
-			groups = append(groups, m.Verdict)
+		word := m.word()
+		if changes[word] == nil {
+			groups = append(groups, word)
 		}
-		changes[m.Verdict] = append(changes[m.Verdict], what)
+		changes[word] = append(changes[word], what)
+		shares[word] = shares[word] || m.Unit == "share"
 	}
-	for i, verdict := range groups {
-		word := strings.Replace(verdict, Differs, "different", 1)
-		groups[i] = word + ": " + strings.Join(changes[verdict], ", ")
+	for i, word := range groups {
+		all := ": " + strings.Join(changes[word], "; ")
+		if !shares[word] {
+			word = strings.NewReplacer(Worse, "slower", Better, "faster").Replace(word)
+		}
+		groups[i] = word + all
 	}
-	title := name + " is " + strings.Join(groups, "; ")
-	if len(told) == 0 {
+	is := " is "
+	if r.Scope == ScopePair {
+		is = " was "
+	}
+	title := name + is + strings.Join(groups, " · ")
+	failures := r.failures(name)
+	m := named(r.Metrics, errorRate)
+	switch {
+	case len(told) == 0 && failures == "":
 		short, _, _ := strings.Cut(r.unchanged(), ";")
 		title = name + " against A: " + short
+	case failures == "" || m.changed():
+	case len(told) == 0:
+		title = failures + ": " + m.doubted()
+	default:
+		title = failures + ": " + m.doubted() + " · " + title
 	}
-	for _, m := range r.Metrics {
-		if m.Name == errorRate && !m.changed() && m.A != nil && m.B != nil && *m.A+*m.B > 0 {
-			title = fmt.Sprintf("%s failed in %s, and %s in A. %s", m.value(m.B), name, m.value(m.A), title)
-		}
+	if seen := r.unsure(); len(seen) > 0 {
+		title += " · seen but not sure: " + inTitles(seen)
 	}
-	var seen []string
-	for _, m := range r.unsure() {
-		seen = append(seen, m.inTitle())
-	}
-	if len(seen) > 0 {
-		title += "; seen but not sure: " + strings.Join(seen, ", ")
+	if r.Scope == ScopePair && len(told) > 0 {
+		title += " · one run a side, so other runs may differ"
 	}
 	return title
+}
+
+// doubted says how sure a difference is that is no change.
+func (m *Metric) doubted() string {
+	switch {
+	case m.Verdict == Same:
+		return "the same within 1 point"
+	case *m.Change == 0:
+		return "no difference"
+	case m.Verdict == Unclear:
+		return "that may be chance"
+	}
+	return "whether that is chance is not known"
+}
+
+// inTitles have changes with short names.
+func inTitles(all []*Metric) string {
+	var words []string
+	for _, m := range all {
+		words = append(words, m.inTitle())
+	}
+	return strings.Join(words, ", ")
 }
 
 // inTitle has a change with a short name.
@@ -135,7 +185,7 @@ func (r *Result) unchanged() string {
 		switch {
 		case m.Verdict == Same:
 			continue
-		case m.Low == nil:
+		case m.Verdict == Unknown:
 			unknown++
 		case least == nil:
 			least = m
@@ -151,6 +201,8 @@ func (r *Result) unchanged() string {
 	switch {
 	case open == 0:
 		return "all numbers are the same, within their margins"
+	case unknown == len(shown):
+		return format.Many(r.Requests, "request") + " in these runs do not tell whether any number changed"
 	case least != nil:
 		words += "; noise may hide one of up to " + least.amount(hidden(least), false) + " (" + Label(least.Name) + ")"
 		if most != least {
@@ -220,11 +272,11 @@ func grades() map[string]string {
 func metricTable(shown []Metric) chart.Table {
 	t := chart.Table{Head: []string{"", "A", "B", "change", "95 % interval", "floor", ""}}
 	for _, m := range shown {
-		row := chart.Texts(append(append([]string{Label(m.Name)}, m.cells()...), m.Verdict)...)
+		row := chart.Texts(append(append([]string{Label(m.Name)}, m.cells()...), m.word())...)
 		last := len(row) - 1
 		row[last-2].Text = strings.ReplaceAll(row[last-2].Text, ", ", ",\u00a0") // an interval stays on one line
 		row[last].Hint = m.Sentence
-		if m.changed() {
+		if m.changed() && !m.ofSurvivors(shown) {
 			row[last].Mark = grades()[m.Verdict]
 		} else {
 			for c := range row {
@@ -255,10 +307,29 @@ func (c *Culprits) table() chart.Table {
 // twice what half of the intervals take, unless that is far beyond all changes. What is wider is cut off.
 func forest(bySize []Metric) []chart.Graph {
 	g := chart.Graph{
-		Title: "Change of B against A, with its 95 % interval over the noise floor", Wide: true,
-		X:       chart.Axis{Unit: "ratio"},
-		Kinds:   []string{"noise floor", "change", Worse, Better, Differs, "same or not sure"},
-		Colours: []string{"line", "text", "bad", "good", "c1", "unsure"},
+		Title: "Change of B against A, with its 95 % interval", Wide: true,
+		X: chart.Axis{Unit: "ratio"},
+	}
+	kind := func(name, colour string) int {
+		if !slices.Contains(g.Kinds, name) {
+			g.Kinds = append(g.Kinds, name)
+			g.Colours = append(g.Colours, colour)
+		}
+		return slices.Index(g.Kinds, name)
+	}
+	change := kind("change", "text")
+	certain := func(m *Metric) int {
+		switch {
+		case !m.changed():
+			return kind("same or not sure", "unsure")
+		case m.ofSurvivors(bySize):
+			return kind("sooner, but fewer were answered", "c0")
+		case m.Verdict == Differs:
+			return kind("worse or better in these runs", "c1")
+		case m.Verdict == Better:
+			return kind(Better, "good")
+		}
+		return kind(Worse, "bad")
 	}
 	drawn := slices.DeleteFunc(slices.Clone(bySize), func(m Metric) bool { return m.Low == nil })
 	if len(drawn) == 0 {
@@ -290,14 +361,14 @@ func forest(bySize []Metric) []chart.Graph {
 			{
 				From: *m.Low,
 				To:   *m.High,
-				Kind: cmp.Or(1+slices.Index(g.Kinds, m.Verdict), len(g.Kinds)) - 1,
+				Kind: certain(&m),
 				Text: m.Sentence,
 			},
 			// a point, as wide as it can be seen
 			{
 				From: *m.Change - width/500,
 				To:   *m.Change + width/500,
-				Kind: 1,
+				Kind: change,
 				Text: m.Sentence,
 			},
 		}
@@ -305,6 +376,7 @@ func forest(bySize []Metric) []chart.Graph {
 			lane = slices.Insert(lane, 0, chart.Piece{
 				From: -*m.Floor,
 				To:   *m.Floor,
+				Kind: kind("noise floor", "line"),
 			})
 		}
 		g.Rows = append(g.Rows, Label(m.Name)+"  "+strings.Replace(m.change(), " points", " pp", 1))

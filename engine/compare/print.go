@@ -93,7 +93,7 @@ func (m *Metric) row(label string, columns []int, coloured bool) string {
 		row += format.Right(cell, columns[i])
 	}
 	if !coloured {
-		return row + " " + m.Verdict
+		return row + " " + m.word()
 	}
 	code := map[string]string{
 		Worse:   "1;31",
@@ -103,7 +103,7 @@ func (m *Metric) row(label string, columns []int, coloured bool) string {
 		Unclear: "2",
 		Unknown: "2",
 	}[m.Verdict]
-	return row + " \x1b[" + code + "m" + m.Verdict + "\x1b[0m"
+	return row + " \x1b[" + code + "m" + m.word() + "\x1b[0m"
 }
 
 // Markdown writes a result for the summary of a pull request: the metrics, what becomes of gates, and what changed.
@@ -112,7 +112,7 @@ func Markdown(w io.Writer, r *Result, gates []Gate) error {
 	var rows [][]string
 	for _, m := range r.Metrics {
 		if m.shown() {
-			rows = append(rows, append(append([]string{Label(m.Name)}, m.cells()[:4]...), m.Verdict))
+			rows = append(rows, append(append([]string{Label(m.Name)}, m.cells()[:4]...), m.word()))
 		}
 	}
 	var b strings.Builder
@@ -180,8 +180,8 @@ func (m *Metric) value(v *float64) string {
 }
 
 // telling are the metrics that tell what changed, one of each latency: that of pairs, or else of the first percentile
-// that changed. The largest change stands first.
-func (r *Result) telling() (told []*Metric) {
+// that changed. The largest change stands first. Latencies that gained where more failed are none: they are spared.
+func (r *Result) telling() (told, spared []*Metric) {
 	about := "" // the latency that the last of them is of
 	for i := range r.Metrics {
 		m := &r.Metrics[i]
@@ -196,7 +196,36 @@ func (r *Result) telling() (told []*Metric) {
 		about = latency
 	}
 	slices.SortStableFunc(told, func(a, b *Metric) int { return larger(*a, *b) })
-	return told
+	for _, m := range told {
+		if m.ofSurvivors(r.Metrics) {
+			spared = append(spared, m)
+		}
+	}
+	return slices.DeleteFunc(told, func(m *Metric) bool { return slices.Contains(spared, m) }), spared
+}
+
+// ofSurvivors reports whether a latency gained where B failed more: it is that of fewer requests, on a server with less
+// to do.
+func (m *Metric) ofSurvivors(all []Metric) bool {
+	return m.Unit == "ms" && m.gained && moreFailed(all) > sameWithin
+}
+
+// failures says how many requests failed in both sides; "" if none did, or it is not known. name is that of side B.
+func (r *Result) failures(name string) string {
+	if r.failed == [2]int64{} {
+		return ""
+	}
+	return r.failedOf(1) + " failed in " + name + ", and " + r.failedOf(0) + " in A"
+}
+
+// failedOf is how many requests of a side failed, with their share.
+func (r *Result) failedOf(side int) string {
+	of := format.Count(r.counted[side])
+	if r.failed[side] == 0 {
+		return "none of " + of
+	}
+	share := float64(r.failed[side]) / float64(r.counted[side])
+	return fmt.Sprintf("%s of %s (%s)", format.Count(r.failed[side]), of, format.Percent(share))
 }
 
 // unsure are large changes that are not sure: of each latency that of pairs, or of the median if there are no pairs.
@@ -208,7 +237,7 @@ func (r *Result) unsure() (seen []*Metric) {
 	}
 	for i := range r.Metrics {
 		m := &r.Metrics[i]
-		if m.Main && m.seen() && (m.Unit == "rate" || strings.HasSuffix(m.Name, typical)) {
+		if m.Main && m.seen() && !m.ofSurvivors(r.Metrics) && (m.Unit == "rate" || strings.HasSuffix(m.Name, typical)) {
 			seen = append(seen, m)
 		}
 	}
@@ -219,7 +248,8 @@ func (r *Result) unsure() (seen []*Metric) {
 // said are the sentences about what some requests cost others, what changed, what explains it, and the notes. full has
 // those of all metrics.
 func (r *Result) said(full bool) (said []string) {
-	for _, m := range r.telling() {
+	told, spared := r.telling()
+	for _, m := range told {
 		said = append(said, m.Sentence)
 	}
 	if full {
@@ -230,6 +260,12 @@ func (r *Result) said(full bool) (said []string) {
 	}
 	if len(said) == 0 && r.Paired {
 		said = append(said, r.unchanged())
+	}
+	if r.failures("") != "" && !full && !named(r.Metrics, errorRate).changed() {
+		said = slices.Insert(said, 0, named(r.Metrics, errorRate).Sentence)
+	}
+	if len(spared) > 0 && !full {
+		said = append(said, "B failed more, so that the answers it gave came sooner is no gain: "+inTitles(spared))
 	}
 	if seen := r.unsure(); len(seen) > 0 && !full {
 		said = append(said, seen[0].Sentence)
@@ -244,13 +280,32 @@ func (r *Result) said(full bool) (said []string) {
 		costs = append(costs, acted.Words)
 	}
 	said = append(costs, said...)
-	for _, c := range r.Explained {
-		said = append(said, c.Words)
-	}
-	for _, note := range r.Notes {
+	said = append(said, explained(r.Explained)...)
+	for i, note := range r.Notes {
+		if i == 0 && r.Scope == ScopeNone { // it voids all else
+			said = slices.Insert(said, 0, note)
+			continue
+		}
 		said = append(said, "note: "+note)
 	}
 	return said
+}
+
+// explained are the words of all that was explained, those of what is spread over all requests together.
+func explained(all []Culprits) (words []string) {
+	var spread []string
+	for _, c := range all {
+		latency, _, _ := strings.Cut(Label(c.Metric), " ")
+		if len(c.Groups) == 0 {
+			spread = append(spread, latency)
+		} else {
+			words = append(words, c.Words)
+		}
+	}
+	if len(spread) > 0 {
+		words = append(words, fmt.Sprintf(spreads, strings.Join(spread, ", ")))
+	}
+	return words
 }
 
 // Label is what people call a metric, as short as the table has room for: TTFT p95 for ttft.p95.

@@ -17,6 +17,7 @@ import (
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/chart"
+	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata")
@@ -116,16 +117,18 @@ func TestNothingChanged(t *testing.T) {
 	}
 	without := of("e2e.p99", Unknown, 0, 0)
 	without.Low, without.High = nil, nil
-	near, far := of("ttft.p50", Unclear, -0.1, 0.02), of("ttft.p99", Unknown, -0.2, 0.45)
+	near, wide, far := of("ttft.p50", Unclear, -0.1, 0.02), of("ttft.p95", Unclear, -0.2, 0.45), of("ttft.p99", Unknown, -0.2, 0.45)
 	same := of("tpot.p50", Same, -0.001, 0.001)
 	for says, all := range map[string][]Metric{
 		"- all numbers are the same, within their margins":                                               {same},
 		"- no change is sure; noise may hide one of up to 10.0 % (TTFT p50)":                             {same, near},
-		"- no change is sure; noise may hide one of up to 10.0 % (TTFT p50) or even 45.0 % (TTFT p99)":   {far, same, near},
-		"- no change is sure; noise may hide one of up to 45.0 % (TTFT p99); nothing is known of 1 of 2": {far, without},
+		"- no change is sure; noise may hide one of up to 10.0 % (TTFT p50) or even 45.0 % (TTFT p95)":   {wide, same, near},
+		"- no change is sure; noise may hide one of up to 10.0 % (TTFT p50); nothing is known of 1 of 2": {near, far},
+		"- no change is sure; nothing is known of 2 of 3 numbers":                                        {far, without, same},
+		"- 12 requests in these runs do not tell whether any number changed":                             {far, without},
 		"- no change is sure; nothing is known of 1 of 2 numbers":                                        {without, same},
 	} {
-		r := &Result{Paired: true, Metrics: all}
+		r := &Result{Paired: true, Metrics: all, Requests: 12}
 		var out bytes.Buffer
 		must.Do(t, Print(&out, r, PrintOptions{Width: 200}))
 		expect.Contains(t, out.String(), says, out.String())
@@ -160,6 +163,7 @@ func TestTitles(t *testing.T) {
 	tenth := sides(func(seed uint64) func(i int) served { return failing(30+seed, 10, 1) })
 	other := sides(func(seed uint64) func(i int) served { return failing(40+seed, 10, 1) })
 	slow := sides(func(seed uint64) func(i int) served { return failing(50+seed, 10, 2) })
+	fast := sides(func(seed uint64) func(i int) served { return failing(60+seed, 10, 0.5) })
 	flooded := sides(func(uint64) func(i int) served { return queue })
 	calm := sides(func(uint64) func(i int) served {
 		return func(int) served { return served{ttft: 100, tpot: 20, cached: 500} }
@@ -169,13 +173,14 @@ func TestTitles(t *testing.T) {
 		want [2]string // of one run a side, and of three
 	}{
 		"a tie":         {sound, equal, [2]string{`^B against A: (no change is sure|all numbers are the same)[^;]*$`, `^B against A: (no change is sure|all numbers are the same)[^;]*$`}},
-		"B fails":       {sound, tenth, [2]string{`^B is different: 10 % failed \(0 % in A\), output tokens/s −`, `^B is worse: 10 % failed \(0 % in A\), output tokens/s −`}},
-		"A fails":       {tenth, sound, [2]string{`^B is different: 0 % failed \(10 % in A\), output tokens/s \+`, `^B is better: 0 % failed \(10 % in A\), output tokens/s \+`}},
-		"both fail":     {tenth, other, [2]string{`^10 % failed in B, and 10 % in A\. B against A: no change is sure$`, `^10 % failed in B, and 10 % in A\. B against A: no change is sure$`}},
-		"B fails, slow": {sound, slow, [2]string{`^B is different: 10 % failed \(0 % in A\), TTFT \+(9|10)\d %`, `^B is worse: 10 % failed \(0 % in A\), TTFT \+(9|10)\d %`}},
-		"both, B slow":  {tenth, slow, [2]string{`^10 % failed in B, and 10 % in A\. B is different: TTFT \+(9|10)\d %`, `^10 % failed in B, and 10 % in A\. B is worse: TTFT \+(9|10)\d %`}},
-		"a queue":       {calm, flooded, [2]string{`TTFT 50\.9 ×, E2E \+453 %`, `^B is worse: TTFT 50\.9 ×, E2E \+453 %, output tokens/s −`}},
-		"no queue":      {flooded, calm, [2]string{`TTFT −98(\.0)? %, E2E −8[12](\.\d)? %`, `^B is better: TTFT −98(\.0)? %, E2E −8[12](\.\d)? %, output tokens/s \+`}},
+		"B fails":       {sound, tenth, [2]string{`^B was worse: 40 of 400 \(10 %\) failed, none of 400 in A; output tokens/s −.* · one run a side, so other runs may differ$`, `^B is worse: 120 of 1,200 \(10 %\) failed, none of 1,200 in A; output tokens/s −[0-9.]* %$`}},
+		"A fails":       {tenth, sound, [2]string{`^B was better: none of 400 failed, 40 of 400 \(10 %\) in A; output tokens/s \+`, `^B is better: none of 1,200 failed, 120 of 1,200 \(10 %\) in A; output tokens/s \+`}},
+		"both fail":     {tenth, other, [2]string{`^40 of 400 \(10 %\) failed in B, and 40 of 400 \(10 %\) in A: no difference$`, `^120 of 1,200 \(10 %\) failed in B, and 120 of 1,200 \(10 %\) in A: no difference$`}},
+		"B fails, slow": {sound, slow, [2]string{`^B was worse: 40 of 400 \(10 %\) failed, none of 400 in A; TTFT \+(9|10)\d %`, `^B is worse: 120 of 1,200 \(10 %\) failed, none of 1,200 in A; TTFT \+(9|10)\d %`}},
+		"B fails, fast": {sound, fast, [2]string{`^B was worse: 40 of 400 \(10 %\) failed, none of 400 in A; output tokens/s −[0-9.]* % · one run a side, so other runs may differ$`, `^B is worse: 120 of 1,200 \(10 %\) failed, none of 1,200 in A; output tokens/s −[0-9.]* %$`}},
+		"both, B slow":  {tenth, slow, [2]string{`^40 of 400 .* in A: no difference · B was slower: TTFT \+(9|10)\d %`, `^120 of 1,200 .* in A: no difference · B is slower: TTFT \+(9|10)\d %`}},
+		"a queue":       {calm, flooded, [2]string{`^B against A: no change is sure · seen but not sure: TTFT 50\.9 ×, E2E \+453 %`, `^B is slower: TTFT 50\.9 ×; E2E \+453 %; output tokens/s −`}},
+		"no queue":      {flooded, calm, [2]string{`TTFT −98(\.0)? %, E2E −8[12](\.\d)? %`, `^B is faster: TTFT −98(\.0)? %; E2E −8[12](\.\d)? %; output tokens/s \+`}},
 	} {
 		for i, want := range c.want {
 			got := compared(t, c.a[i], c.b[i]).title("B")
@@ -184,6 +189,56 @@ func TestTitles(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestFailuresOfFew: of few requests the counts are said first, and that they tell nothing; latencies of those that
+// survived are no gain. The doubt of one pair of runs is said once, and rows say which way they went.
+func TestFailuresOfFew(t *testing.T) {
+	of := func(n, every int, ttft float64) *Side {
+		return side(t, write(t, n, nil, func(i int) (s served) {
+			if s = noisy(uint64(n), ttft)(i); every > 0 && i%every == 0 {
+				s.outcome = record.HTTPError
+			}
+			return s
+		}))
+	}
+	few := compared(t, of(12, 0, 1), of(12, 4, 0.5))
+	expect.Equal(t, few.title("B"), "3 of 12 (25 %) failed in B, and none of 12 in A: whether that is chance is not known")
+	if said := few.said(false); !strings.HasPrefix(said[0], "3 of 12 (25 %) failed in B, and none of 12 in A; ") || strings.Contains(strings.Join(said, " "), "− ") {
+		t.Errorf("%q", said)
+	}
+	many := compared(t, of(400, 0, 1), of(400, 4, 0.5))
+	said := strings.Join(many.said(false), "\n")
+	expect.Contains(t, said, "B failed more, so that the answers it gave came sooner is no gain: TTFT −", said)
+	expect.Equal(t, strings.Count(said, "these runs"), 0, said)
+	for _, row := range metricTable(many.bySize()).Rows {
+		latency := regexp.MustCompile("TTFT|E2E").MatchString(row[0].Text)
+		if last := row[len(row)-1]; last.Text == Differs || latency && last.Mark != chart.Quiet || row[0].Text == "error rate" && (last.Text != Worse || last.Mark != chart.Warn) {
+			t.Errorf("%+v", row)
+		}
+	}
+	drawn := forest(many.bySize())[0]
+	for _, lane := range drawn.Lanes[1:3] {
+		expect.Equal(t, drawn.Kinds[lane[0].Kind], "sooner, but fewer were answered")
+	}
+}
+
+// TestOtherWorkloads: that nothing can be told stands first, in the title, and in the colour of failures.
+func TestOtherWorkloads(t *testing.T) {
+	a, b := noisySide(t, 400, 1, 1), side(t, write(t, 400, func(s *metrics.Summary) { s.Workload.Fingerprint = "sha256:2" }, noisy(2, 9)))
+	r := must.Have(Compare(a, b, true))(t)
+	expect.Contains(t, r.said(false)[0], "the workloads differ, so")
+	var out bytes.Buffer
+	must.Do(t, HTML(&out, []*Result{r}))
+	for _, want := range []string{`"title":"B and A were sent different workloads, so their servers cannot be compared"`, `"grade":"bad","word":"Different workloads: nothing below compares the servers"`} {
+		expect.Contains(t, out.String(), want, "the page")
+	}
+}
+
+// TestSpread: what is spread over all requests is said once of all latencies.
+func TestSpread(t *testing.T) {
+	all := []Culprits{{Metric: "ttft.paired", Words: "a"}, {Metric: "tpot.p50", Groups: []Group{{}}, Words: "b"}, {Metric: "e2e.p95", Words: "c"}}
+	expect.List(t, explained(all), []string{"b", "the change of TTFT, E2E is spread over all requests: no group has more than its part"})
 }
 
 // page is that of a comparison of two made runs, and what is in it.
@@ -224,7 +279,7 @@ func TestPage(t *testing.T) {
 	if at != len(drawn.Rows) || at == 0 {
 		t.Errorf("%d rows, want %d", len(drawn.Rows), at)
 	}
-	if !strings.HasPrefix(d.Title, "B is ") || !strings.HasSuffix(bySize[0].Name, "paired") {
+	if !strings.HasPrefix(d.Title, "B was slower: ") || !strings.HasSuffix(bySize[0].Name, "paired") {
 		t.Errorf("the title is %q, and the first metric %s", d.Title, bySize[0].Name)
 	}
 	wide := *bySize[0].High * 100 // a floor that is wider than all intervals is cut off

@@ -32,6 +32,8 @@ type Result struct {
 	leftOut    []string        // owners that Owners does not have for the many that there are
 	emptyFirst *metrics.Reason // why latencies of a run may be others; nil if none has it
 	bounds     []metrics.SLO   // of goodput
+	failed     [2]int64        // requests of A and of B that error_rate counts as failed …
+	counted    [2]int64        // … of all that it counts
 }
 
 // Identity names a side and the workload that it was sent.
@@ -80,7 +82,8 @@ type Metric struct {
 	// the interval is wider by what lateness of the client may have moved the number; else absent
 	Client bool `json:"client,omitempty"`
 
-	why string // there is no interval, or it is wide
+	why    string // there is no interval, or it is wide
+	gained bool   // it changed for the better, surely or not
 }
 
 // Culprits are groups of requests that account for a metric's change, the largest share first.

@@ -11,6 +11,7 @@ import (
 // judge sets the verdict and the sentence of a metric that has all else.
 func (m *Metric) judge(s spec, r *Result) {
 	m.Verdict = Unknown
+	m.gained = m.Change != nil && *m.Change < 0 != s.higher
 	pair := r.Scope == ScopePair
 	switch {
 	case m.Change == nil && m.A != nil:
@@ -39,28 +40,37 @@ func (m *Metric) judge(s spec, r *Result) {
 				s.label, m.amount(r.Margin, false), m.ends(), m.sign(m.times()))
 		}
 	default:
-		fall := *m.Change < 0
-		m.Verdict = map[bool]string{
-			true:  Better,
-			false: Worse,
-		}[fall != s.higher]
-		m.Sentence = fmt.Sprintf("B's %s is %s %s %s",
-			s.label, m.amount(math.Abs(*m.Change), false),
+		m.Verdict = Differs
+		is := "was" // in these runs
+		if !pair {
+			m.Verdict = m.word()
+			is = "is"
+		}
+		m.Sentence = fmt.Sprintf("B's %s %s %s %s %s",
+			s.label, is, m.amount(math.Abs(*m.Change), false),
 			map[bool]string{
 				true:  "lower",
 				false: "higher",
-			}[fall], m.ends())
+			}[*m.Change < 0], m.ends())
 		if m.times() {
-			m.Sentence = fmt.Sprintf("B's %s is %s A's %s", s.label, m.change(), m.ends())
-		}
-		if pair {
-			m.Verdict = Differs
-			m.Sentence += " within these " + map[bool]string{true: "two "}[len(r.A.Dirs)+len(r.B.Dirs) == 2] + "runs"
+			m.Sentence = fmt.Sprintf("B's %s %s %s A's %s", s.label, is, m.change(), m.ends())
 		}
 	}
 	if m.Client {
 		m.Sentence += "; lateness of the client is in the interval"
 	}
+}
+
+// word is the verdict for people. Which way a number went is a word also where it holds for these runs alone, which is
+// said once, and is in the colour.
+func (m *Metric) word() string {
+	switch {
+	case m.Verdict != Differs:
+		return m.Verdict
+	case m.gained:
+		return Better
+	}
+	return Worse
 }
 
 func (m *Metric) changed() bool {
