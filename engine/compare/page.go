@@ -104,7 +104,7 @@ func (r *Result) title(name string) string {
 		if m.Name == errorRate {
 			what = fmt.Sprintf("%s failed, %s in A", r.failedOf(1), r.failedOf(0))
 		}
-		word := m.word()
+		word := m.direction()
 		if changes[word] == nil {
 			groups = append(groups, word)
 		}

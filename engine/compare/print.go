@@ -141,8 +141,8 @@ func pairing(r *Result) string {
 			return fmt.Sprintf("%s in %d and %d runs; the single run is taken to vary as the others do: 3 runs a side "+
 				"would tell", text, len(r.A.Dirs), len(r.B.Dirs))
 		}
-		return text + " in one pair of runs: this tells how these two differ, not how far any two runs do; " +
-			"give 3 runs a side"
+		return text + " in one pair of runs: (worse) and (better) tell how these two differ, not how far any two " +
+			"runs do; give 3 runs a side"
 	}
 	return fmt.Sprintf("%s in %d and %d runs; intervals are by runs; same is within ±%g %%",
 		text, len(r.A.Dirs), len(r.B.Dirs), 100*r.Margin)

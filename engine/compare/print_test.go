@@ -213,7 +213,7 @@ func TestFailuresOfFew(t *testing.T) {
 	expect.Equal(t, strings.Count(said, "these runs"), 0, said)
 	for _, row := range metricTable(many.bySize()).Rows {
 		latency := regexp.MustCompile("TTFT|E2E").MatchString(row[0].Text)
-		if last := row[len(row)-1]; last.Text == Differs || latency && last.Mark != chart.Quiet || row[0].Text == "error rate" && (last.Text != Worse || last.Mark != chart.Warn) {
+		if last := row[len(row)-1]; last.Text == Differs || latency && last.Mark != chart.Quiet || row[0].Text == "error rate" && (last.Text != "(worse)" || last.Mark != chart.Warn) {
 			t.Errorf("%+v", row)
 		}
 	}

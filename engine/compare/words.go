@@ -43,7 +43,7 @@ func (m *Metric) judge(s spec, r *Result) {
 		m.Verdict = Differs
 		is := "was" // in these runs
 		if !pair {
-			m.Verdict = m.word()
+			m.Verdict = m.direction()
 			is = "is"
 		}
 		m.Sentence = fmt.Sprintf("B's %s %s %s %s %s",
@@ -61,13 +61,17 @@ func (m *Metric) judge(s spec, r *Result) {
 	}
 }
 
-// word is the verdict for people. Which way a number went is a word also where it holds for these runs alone, which is
-// said once, and is in the colour.
+// word is the verdict for people. That a number went so in these runs alone is in its brackets.
 func (m *Metric) word() string {
-	switch {
-	case m.Verdict != Differs:
-		return m.Verdict
-	case m.gained:
+	if m.Verdict == Differs {
+		return "(" + m.direction() + ")"
+	}
+	return m.Verdict
+}
+
+// direction is which way a number went, surely or not.
+func (m *Metric) direction() string {
+	if m.gained {
 		return Better
 	}
 	return Worse

@@ -91,9 +91,18 @@ func Span(s float64) string {
 	}
 }
 
-// Percent prints a ratio of 0..1 with up to four significant digits.
+// Percent prints a ratio of 0..1 with up to three significant digits. From 90 % on, where the rest counts, it has four.
 func Percent(ratio float64) string {
-	text := strconv.FormatFloat(round(100*ratio, 4), 'f', -1, 64)
+	digits := 3
+	if math.Abs(ratio) >= 0.9 {
+		digits = 4
+	}
+	return PercentTo(ratio, digits)
+}
+
+// PercentTo prints a ratio of 0..1 with up to that many significant digits.
+func PercentTo(ratio float64, digits int) string {
+	text := strconv.FormatFloat(round(100*ratio, digits), 'f', -1, 64)
 	return group(text) + " %"
 }
 

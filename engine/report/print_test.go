@@ -201,7 +201,7 @@ func TestPrintIsWhole(t *testing.T) {
 		t.Errorf("%d keys", keys)
 	}
 	for _, want := range []string{"all.running.mean 61.83  ", "25 % 50 %\n", "options.rate 3.500", "\n  e2e_ms             3,420   4,770   6,120  8,003  12,000  19,012  61,234\n",
-		"max_rss_bytes 1.24 GB", "expected_hit_ratio_range\n  36.11 % 37.52 %\n", "\n  - a chunk has 2.00"} {
+		"max_rss_bytes 1.24 GB", "expected_hit_ratio_range\n  36.1 % 37.5 %\n", "\n  - a chunk has 2.00"} {
 		expect.Contains(t, out.String(), want)
 	}
 }

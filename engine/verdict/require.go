@@ -226,9 +226,8 @@ func parseLimit(text, unit string) (limit float64, err error) {
 func Objectives(s *metrics.Summary, unsafe []metrics.Unsafe) []metrics.Objective {
 	out := []metrics.Objective{}
 	if most := s.Limits.MaxErrorRate; most != nil {
-		out = append(out,
-			objective(s, unsafe, ErrorRate+"<="+strings.ReplaceAll(format.Percent(*most), " ", ""), ErrorRate, "<=",
-				*most))
+		limit := strings.ReplaceAll(format.PercentTo(*most, 4), " ", "")
+		out = append(out, objective(s, unsafe, ErrorRate+"<="+limit, ErrorRate, "<=", *most))
 	}
 	for _, text := range s.Limits.Require {
 		if name, op, limit, err := ParseRequirement(text); err == nil { // else the command line refused it
@@ -471,7 +470,7 @@ func valueText(o *metrics.Objective, unit string) string {
 	case unit == inMS:
 		return format.Duration(*o.Value*1e6, 4)
 	case unit == share:
-		return format.Percent(*o.Value)
+		return format.PercentTo(*o.Value, 4)
 	}
 	return format.Number(*o.Value, 4) + "/s"
 }
