@@ -212,7 +212,6 @@ func (c *Collector) pick(target int) (g *gapShard) {
 type Probed struct {
 	Unknown            []metrics.Unknown // what is unknown, whatever the run brings
 	NoteUnlessReported string            // a note that holds only if the hits are unknown after the run, too; "" = none
-	Asked              []string          // the models that requests ask for; nil = unknown
 	// whether a target's servers report that they cache nothing; nil = no server was asked
 	CacheOff func(target int) bool
 }
@@ -260,7 +259,7 @@ func (c *Collector) Summary(s metrics.Summary, probed Probed) *metrics.Summary {
 	setTransfers(s.Servers, s.Instances)
 	setTransfers(s.Servers, s.Prefills)
 	s.Owners = c.owners.summary(over)
-	s.AnswerModels = c.models.several(c.urls)
+	s.AnswerModels = c.models.several(c.urls, s.Run.AskedModels)
 	s.Endpoints = c.parts.endpoints.summary(2, over)
 	s.Answers = all.Answers.summary(s.Answers)
 	s.Outages = c.outages()

@@ -44,11 +44,23 @@ func (m *answerModels) add(target int, r *record.Record) {
 	m.requests[of]++
 }
 
-// several are those of targets that answered to one name as several, each with the most frequent first. urls are the
-// targets' names after the run: those that joined had none before.
-func (m *answerModels) several(urls []string) (all []metrics.AnswerModel) {
+// several are those that answered to one name as several, each with the most frequent first. urls are the targets'
+// names after the run: those that joined had none before. Bodies may ask for several models: those of asked of which no
+// row has one of its own.
+func (m *answerModels) several(urls, asked []string) (all []metrics.AnswerModel) {
+	names := map[string]map[string]bool{} // by what rows ask for
+	for of := range m.requests {
+		names[of.asked] = map[string]bool{}
+	}
+	for of := range m.requests {
+		name := of.named
+		if of.asked == "" && names[name] == nil && slices.Contains(asked, name) {
+			name = ""
+		}
+		names[of.asked][name] = true
+	}
 	for of, requests := range m.requests {
-		if m.names[answerModel{target: of.target, asked: of.asked}] > 1 {
+		if len(names[of.asked]) > 1 {
 			all = append(all, metrics.AnswerModel{
 				Target:   urls[of.target],
 				Asked:    of.asked,

@@ -81,7 +81,7 @@ func (c *Collector) notes(s *metrics.Summary, all *targetStats, targets []target
 				"cache of answers does that, or a proxy that buffers streams, and TTFT and TPOT are then theirs",
 			format.Milliseconds(tpot.P50))
 	}
-	other, named := c.models.others(probed.Asked)
+	other, named := c.models.others(s.Run.AskedModels)
 	add(other > 0, "other_model",
 		"%s named a model that no request asked for, such as %q: it is another name, or another model",
 		format.Many(other, "answer"), named)

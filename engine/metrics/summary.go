@@ -189,7 +189,7 @@ type Summary struct {
 	History *History `json:"history,omitempty" merge:"each"`
 	// of conversations with made prompts: which tokens the servers answered; absent otherwise
 	Answers *Answers `json:"answers,omitempty" merge:"each"`
-	// models that answers name, if answers to one name at one target name several; absent otherwise
+	// models that answers name, if answers to one name name several; absent otherwise
 	AnswerModels []AnswerModel `json:"answer_models,omitempty" merge:"first"`
 	// with --amplify: the load before and after; absent otherwise
 	Amplify *Amplify `json:"amplify,omitempty" merge:"none"`
@@ -260,13 +260,15 @@ type Run struct {
 	// there was no --url: the requests went to a mock of our own
 	Demo bool `json:"demo" merge:"none"`
 	// what was still in flight was ended after --duration and --grace
-	Cut     bool           `json:"cut" merge:"or"`
-	Targets []string       `json:"targets" merge:"none"` // URLs
-	API     string         `json:"api" merge:"none"`     // as in --api
-	Model   string         `json:"model" merge:"none"`   // as sent; given by --model or asked from the servers
-	Version string         `json:"version" merge:"none"` // of fastreplay
-	Host    Host           `json:"host" merge:"none"`    // the machine that sent the load
-	Options map[string]any `json:"options" merge:"none"` // flags as given; secrets are not among them
+	Cut     bool     `json:"cut" merge:"or"`
+	Targets []string `json:"targets" merge:"none"` // URLs
+	API     string   `json:"api" merge:"none"`     // as in --api
+	Model   string   `json:"model" merge:"none"`   // as sent; given by --model or asked from the servers
+	// that requests ask for, those of rows and bodies too; absent if unknown
+	AskedModels []string       `json:"asked_models,omitempty" merge:"none"`
+	Version     string         `json:"version" merge:"none"` // of fastreplay
+	Host        Host           `json:"host" merge:"none"`    // the machine that sent the load
+	Options     map[string]any `json:"options" merge:"none"` // flags as given; secrets are not among them
 }
 
 // Arrival is the process by which requests were released at a rate.

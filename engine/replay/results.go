@@ -174,7 +174,6 @@ func (r *runner) conclude(found engine.Result) (*metrics.Summary, error) {
 		info, collect.Probed{
 			Unknown:            r.load.Facts.Unknown,
 			NoteUnlessReported: r.load.Facts.NoteUnlessReported,
-			Asked:              r.load.Facts.Asked,
 			CacheOff:           work.CacheOff,
 		},
 	)

@@ -46,6 +46,9 @@ func (p *Prepared) Run(run metrics.Run) metrics.Run {
 	run.Targets = p.URLs()
 	run.API = p.o.API
 	run.Model = p.shownModel()
+	for _, name := range p.Facts.Asked {
+		run.AskedModels = append(run.AskedModels, p.Prober.Secrets.Label(name))
+	}
 	run.Version = p.o.Version
 	run.Lanes = p.ofShard(pacing.Lanes)
 	if pacing.Closed() {

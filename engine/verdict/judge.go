@@ -11,7 +11,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
@@ -188,29 +187,6 @@ func unfilled(s *metrics.Summary) *metrics.Reason {
 		Grade: grade,
 		What:  "the load was another one: " + words,
 		Do:    "give a longer trace (--repeat, --amplify), or " + remedy,
-	}
-}
-
-// mixed says that answers to one model name several: somebody changed it meanwhile, or sent requests elsewhere.
-func mixed(s *metrics.Summary) *metrics.Reason {
-	if len(s.AnswerModels) == 0 {
-		return nil
-	}
-	const most = 4
-	var names []string
-	for i, m := range s.AnswerModels {
-		if i == most {
-			names = append(names, fmt.Sprintf("and %d more: see answer_models", len(s.AnswerModels)-most))
-			break
-		}
-		names = append(names, fmt.Sprintf("%q in %s of %s", m.Named, format.Requests(m.Requests), m.Target))
-	}
-	return &metrics.Reason{
-		Code:  metrics.Models,
-		Grade: metrics.Limited,
-		What:  "all numbers mix several models, by the names in the answers",
-		Why:   strings.Join(names, "; "),
-		Do:    "find out who answers for the target, and measure one model at a time",
 	}
 }
 
