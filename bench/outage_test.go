@@ -127,7 +127,7 @@ func (r *results) outage(t *testing.T, url string, failed []line) metrics.Outage
 		t.Errorf("from %v s on: a failure ended then %t, %d since, want %d", o.FromS, begins, since, o.Failed)
 	}
 	said := unwrapped(r.stderr)
-	if want := fmt.Sprintf("%s failed from ", url); !strings.Contains(said, want) || !strings.Contains(said, fmt.Sprintf("(%d of %d requests, most by connect_error, ", o.Failed, o.Requests)) {
+	if want := fmt.Sprintf("%s failed from ", url); !strings.Contains(said, want) || !strings.Contains(said, fmt.Sprintf("(%d of %d requests, %s by connect_error, ", o.Failed, o.Requests, map[bool]string{true: "all", false: "most"}[o.Alike == o.Failed])) {
 		t.Errorf("the page does not say %q:\n%s", want, r.stderr)
 	}
 	return o

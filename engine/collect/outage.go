@@ -129,6 +129,7 @@ func (c *Collector) outage(list []*timing, from, to int) metrics.Outage {
 		return cmp.Compare(outcomes[a], outcomes[b])
 	})
 	o.Outcome = most.String()
+	o.Alike = outcomes[most]
 	for _, k := range list[from:to] {
 		if k.outcome == most && k.failure >= 0 {
 			o.Error = c.timings.failures.of(k.failure)

@@ -146,7 +146,7 @@ func TestOutageOfOneAddress(t *testing.T) {
 		c.Add(r, 0)
 	}
 	sum := planned(c, 100)
-	want := `http://name at 10.0.0.2:8000 failed from the start on (50 of 50 requests, most by connect_error, "connection refused"); the others' TTFT p99 was 1.00 ms meanwhile`
+	want := `http://name at 10.0.0.2:8000 failed from the start on (50 of 50 requests, all by connect_error, "connection refused"); the others' TTFT p99 was 1.00 ms meanwhile`
 	if !slices.Contains(sum.Notes, want) {
 		t.Errorf("%q; want %q", sum.Notes, want)
 	}

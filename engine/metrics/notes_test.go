@@ -27,6 +27,29 @@ func TestAddNotes(t *testing.T) {
 	}
 }
 
+// TestFailedWhere: one way to fail is all, one that is more than half is most, and of others the counts are said.
+func TestFailedWhere(t *testing.T) {
+	of := func(counts ...int64) *Summary {
+		s := new(Summary)
+		for i, n := range counts {
+			s.Requests.Failed += n
+			s.Requests.Failures = append(s.Requests.Failures, Failure{Outcome: string(rune('a' + i)), Count: n})
+		}
+		return s
+	}
+	for want, s := range map[string]*Summary{
+		"": of(), "all by a": of(150), "most by a (3 of 5)": of(3, 2), "1 by a, 1 by b": of(1, 1), "1 by a, 1 by b, 1 by c": of(1, 1, 1),
+		"2 by a, 1 by b, 1 by c, 2 further ways": of(2, 1, 1, 1, 1),
+	} {
+		expect.Equal(t, s.FailedWhere(), want)
+	}
+	refused := Outage{Target: "http://d", Requests: 150, Failed: 150, Outcome: "connect_error"}
+	for alike, want := range map[int64]string{150: ", all by connect_error)", 149: ", most by connect_error)", 0: ", most by connect_error)"} {
+		refused.Alike = alike
+		expect.Contains(t, refused.Words(), want)
+	}
+}
+
 // TestTrendWords: small changes are in percent, large ones are factors.
 func TestTrendWords(t *testing.T) {
 	for _, test := range []struct {

@@ -18,6 +18,7 @@ type Outage struct {
 	Requests int64    `json:"requests"` // sent to it in that time
 	Failed   int64    `json:"failed"`   // of requests
 	Outcome  string   `json:"outcome"`  // the most frequent one
+	Alike    int64    `json:"alike"`    // of failed, those with that outcome; 0 if an earlier version wrote it
 	Error    string   `json:"error"`    // the first message with that outcome
 
 	// What became of requests in flight when the first one was refused. They distinguish a server that was shut down
@@ -80,11 +81,21 @@ func (s *Summary) FailedWhere() string {
 	for i := range s.Outages {
 		out = append(out, s.Outages[i].Words())
 	}
-	if f := s.Requests.Failures; out == nil && len(f) > 0 {
+	f := s.Requests.Failures
+	switch {
+	case out != nil || len(f) == 0:
+		return strings.Join(out, "; ")
+	case len(f) == 1:
+		return "all by " + f[0].Words()
+	case 2*f[0].Count > s.Requests.Failed:
 		return fmt.Sprintf("most by %s (%s of %s)",
 			f[0].Words(), format.Count(f[0].Count), format.Count(s.Requests.Failed))
 	}
-	return strings.Join(out, "; ")
+	const shown = 3
+	for i := range f[:min(shown, len(f))] {
+		out = append(out, format.Count(f[i].Count)+" by "+f[i].Words())
+	}
+	return strings.Join(append(out, format.Present(format.Some(len(f)-len(out), "further ways"))...), ", ")
 }
 
 // Words says where and when what failed, and how the server ended, as far as that is known.
@@ -102,8 +113,12 @@ func (o *Outage) Words() string {
 	} else {
 		when += " to " + format.Seconds(*o.ToS)
 	}
-	text := fmt.Sprintf("%s failed %s (%s of %s, most by %s",
-		who, when, format.Count(o.Failed), format.Requests(o.Requests), o.Outcome)
+	most := "most"
+	if o.Alike == o.Failed {
+		most = "all"
+	}
+	text := fmt.Sprintf("%s failed %s (%s of %s, %s by %s",
+		who, when, format.Count(o.Failed), format.Requests(o.Requests), most, o.Outcome)
 	if o.Error != "" {
 		text += ", " + format.Quote(o.Error)
 	}

@@ -67,7 +67,9 @@ func (t *Trend) Words() string {
 	}
 	switch {
 	case t.Quantity == InFlightTrend:
-		words = "requests " + words + ", all the time and on average from the first quarter of the run to the last"
+		grew, overload, _ := strings.Cut(words, ": ")
+		grew = "requests " + grew + ", all the time and on average from the first quarter of the run to the last"
+		words = strings.Join(format.Present(grew, overload), ": ")
 	case t.StepS > 0:
 		words += between(" of the run and stayed so, from ", " before to ") + " behind it"
 		depend = "; percentiles mix both"

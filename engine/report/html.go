@@ -61,6 +61,7 @@ func (p *Pictures) write(w io.Writer, dir string, s *metrics.Summary) error {
 			s.Run.API,
 			s.Workload.Format,
 			s.Length(),
+			format.Some(len(s.Shards), "shards"),
 			"fastreplay "+s.Run.Version,
 			"from "+s.Run.Host.Name+", "+cores,
 		),
@@ -129,12 +130,14 @@ func shortURL(url string) string {
 func headline(verdict *chart.Section) string {
 	var words []string
 	for _, f := range verdict.Findings {
-		if f.Grade != chart.Good {
+		if f.Grade != "" {
 			words = append(words, f.Word)
 		}
 	}
-	for _, t := range verdict.Tiles[:2] {
-		words = append(words, t.Name+" "+t.Value)
+	for _, t := range verdict.Tiles {
+		if strings.HasSuffix(t.Name, " p50") {
+			words = append(words, t.Name+" "+t.Value)
+		}
 	}
 	return strings.Join(words, " · ")
 }
@@ -148,29 +151,25 @@ func overload(s *metrics.Summary) string {
 	return s.Trends[i].Words()
 }
 
-// verdictSection is what one reads first, the worst before the rest.
+// verdictSection is what one reads first, the worst before the rest. That a measurement is valid praises no server, so
+// it has no colour, and stands last.
 func verdictSection(s *metrics.Summary) chart.Section {
 	v := &s.Verdict
 	finding := chart.Finding{Grade: chart.Bad}
 	switch {
 	case s.Run.Demo && v.Valid, v.Measurement == metrics.Valid:
-		finding.Grade = chart.Good
+		finding.Grade = ""
+		finding.Lines = []string{"This client sent the load as planned, and measured what came back. How good the " +
+			"servers are is not in this word."}
 	case v.Measurement == metrics.Limited:
 		finding.Grade = chart.Warn
 	}
-	word := strings.ToUpper(string(cmp.Or(v.Measurement, metrics.Invalid)))
+	finding.Word = "Measurement " + strings.ToUpper(string(cmp.Or(v.Measurement, metrics.Invalid)))
 	if s.Run.Demo && v.Valid {
-		word += " · demo against a mock server"
+		finding.Word += " · demo against a mock server"
 	}
 	if s.Run.Partial {
-		word += " (partial run)"
-	}
-	finding.Word = strings.Join(format.Present(word, few(s)), " · ")
-	if finding.Grade == chart.Good {
-		finding.Lines = []string{"The load was the planned one, and the measurement is sound."}
-		if few(s) != "" {
-			finding.Grade = chart.Warn
-		}
+		finding.Word += " (partial run)"
 	}
 	for _, r := range v.Reasons {
 		finding.Lines = append(finding.Lines, r.What)
@@ -181,14 +180,21 @@ func verdictSection(s *metrics.Summary) chart.Section {
 			finding.Lines = append(finding.Lines, "do: "+r.Do)
 		}
 	}
-	out := chart.Section{Findings: []chart.Finding{finding}}
+	var out chart.Section
+	out.Findings = append(failedFinding(s), finding)
+	if 10*s.Requests.Failed < s.Requests.Planned { // what is not valid tells more than few failures
+		slices.Reverse(out.Findings)
+	}
+	if n := s.Requests.OK; n > 0 && n < fewRequests {
+		out.Findings = append(out.Findings, chart.Finding{
+			Grade: chart.Warn,
+			Word:  "Only " + format.Many(n, "request") + " ended ok",
+			Lines: []string{"Other runs may give quite other numbers. p99 of fewer than 100 values is their largest."},
+		})
+	}
 	if words := overload(s); words != "" {
 		over := chart.Finding{Grade: chart.Warn, Word: "The load is too high for the servers", Lines: []string{words}}
 		out.Findings = append(out.Findings, over)
-	}
-	if s.Failed() != "" {
-		failed := chart.Finding{Grade: chart.Bad, Word: s.Failed(), Lines: []string{s.FailedWhere()}}
-		out.Findings = append(out.Findings, failed)
 	}
 	if len(v.Objectives) > 0 {
 		wanted := chart.Finding{
@@ -208,10 +214,26 @@ func verdictSection(s *metrics.Summary) chart.Section {
 		out.Findings = append(out.Findings, wanted)
 	}
 	slices.SortStableFunc(out.Findings, func(a, b chart.Finding) int {
-		grades := []string{chart.Bad, chart.Warn, chart.Good}
+		grades := []string{chart.Bad, chart.Warn, chart.Good, ""}
 		return cmp.Compare(slices.Index(grades, a.Grade), slices.Index(grades, b.Grade))
 	})
 	return out
+}
+
+// failedFinding says how many requests failed, and how many of several servers were down; nil if none failed.
+func failedFinding(s *metrics.Summary) []chart.Finding {
+	word := s.Failed()
+	if word == "" {
+		return nil
+	}
+	down := map[string]bool{}
+	for i := range s.Outages {
+		down[s.Outages[i].Target] = true
+	}
+	if len(down) > 0 && len(s.Targets) > 1 {
+		word += fmt.Sprintf(", %d of %s had an outage", len(down), format.Many(len(s.Targets), "server"))
+	}
+	return []chart.Finding{{Grade: chart.Bad, Word: word, Lines: []string{s.FailedWhere()}}}
 }
 
 // objectiveLines are what the user wanted, the missed first.
@@ -463,13 +485,16 @@ func latencyTable(s *metrics.Summary) chart.Table {
 		row := chart.Texts(l.name, format.Count(l.q.Count))
 		for _, n := range l.numbers(s) {
 			cell := chart.Cell{
-				Text: n.mark + format.Duration(n.ns, 4),
+				Text: n.mark + format.Duration(n.ns, 3),
 				Hint: n.hint,
+			}
+			if n.isMax {
+				cell.Text = "–"
 			}
 			if n.mark != "" {
 				cell.Mark = chart.Warn
-				t.Note = "~ too few values, or they vary over the run; ! moved by the client's lateness: point at " +
-					"the number."
+				t.Note = "~ too few values, or they vary over the run; – so few that it would be the largest; " +
+					"! moved by the client's lateness: point at the number."
 			}
 			row = append(row, cell)
 		}

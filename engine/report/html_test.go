@@ -24,6 +24,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/chart"
 	"github.com/fastreplay/fastreplay/engine/collect"
 	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // hostile would run a script, end one, or break a line of one, if any of it were taken as HTML or as JavaScript.
@@ -112,7 +113,7 @@ func TestHTMLOfKilledRun(t *testing.T) {
 {"at_ns":2000000000,"phase":"after","target":"http://a","ur`
 	must.Do(t, os.WriteFile(filepath.Join(dir, ServerMetricsName), []byte(samples), 0o644))
 	d := dataOf(t, pageOf(t, dir))
-	if v := d.Sections[0].Findings[0]; v.Word != "INVALID (partial run)" || !strings.HasPrefix(d.Sections[0].Findings[1].Lines[0], "http://b failed from 1.05 s on") || !strings.HasPrefix(d.Title, "INVALID (partial run) · 10 of 40 failed · ") || v.Grade != chart.Bad {
+	if v := d.Sections[0].Findings[1]; v.Word != "Measurement INVALID (partial run)" || !strings.HasPrefix(d.Sections[0].Findings[0].Lines[0], "http://b failed from 1.05 s on (10 of 10 requests, all by reset") || !strings.HasPrefix(d.Title, "10 of 40 failed, 1 of 2 servers had an outage · Measurement INVALID (partial run) · Only 30 requests ended ok · ") || v.Grade != chart.Bad {
 		t.Errorf("verdict %+v", v)
 	}
 	over := section(t, d, "Over time")
@@ -126,7 +127,8 @@ func TestHTMLOfKilledRun(t *testing.T) {
 		}
 	}
 	sum := 0.0
-	for _, v := range over.Graphs[0].Series[1].Values {
+	expect.Equal(t, over.Graphs[0].Series[0].Name, "sent, as planned", "the only line")
+	for _, v := range over.Graphs[0].Series[0].Values {
 		sum += v * 0.02
 	}
 	expect.Near(t, sum, 40, 1e-9, "requests over time")
@@ -173,7 +175,7 @@ func TestHTMLOfNothing(t *testing.T) {
 	dataOf(t, pageOf(t, dir))
 	var page bytes.Buffer
 	must.Do(t, HTML(&page, t.TempDir(), &metrics.Summary{}))
-	if d := dataOf(t, page.String()); d.Sections[0].Findings[0].Word != "INVALID" {
+	if d := dataOf(t, page.String()); d.Sections[0].Findings[0].Word != "Measurement INVALID" {
 		t.Error("a verdict of nothing")
 	}
 }
@@ -186,9 +188,65 @@ func TestHTMLOfOverload(t *testing.T) {
 	var page bytes.Buffer
 	must.Do(t, HTML(&page, t.TempDir(), s))
 	d := dataOf(t, page.String())
-	expect.Contains(t, d.Title, "The load is too high for the servers · ")
+	expect.Contains(t, d.Title, " · The load is too high for the servers")
 	for _, section := range d.Sections[1:] {
 		expect.Equal(t, len(section.Findings), 0, "findings of "+section.Title)
+	}
+}
+
+// TestValidPraisesNobody: whatever went wrong with the servers, or is too little to tell, stands before the verdict on
+// the measurement, which is never green.
+func TestValidPraisesNobody(t *testing.T) {
+	grew := metrics.Trend{Quantity: metrics.InFlightTrend, First: 30, Last: 200, Overload: true}
+	for name, c := range map[string]struct {
+		change func(*metrics.Summary)
+		want   []string
+	}{
+		"good":     {func(*metrics.Summary) {}, nil},
+		"few":      {func(s *metrics.Summary) { s.Requests.OK, s.Requests.Planned = 12, 12 }, []string{"Only 12 requests ended ok"}},
+		"overload": {func(s *metrics.Summary) { s.Trends = []metrics.Trend{grew} }, []string{"The load is too high for the servers"}},
+		"failures": {func(s *metrics.Summary) { s.Requests.Failed = 250 }, []string{"250 of 1,000 failed"}},
+		"few, of which some failed": {func(s *metrics.Summary) {
+			s.Requests = metrics.Requests{Planned: 12, OK: 9, Failed: 3}
+		}, []string{"3 of 12 failed", "Only 9 requests ended ok"}},
+		"one of four servers": {func(s *metrics.Summary) {
+			s.Requests.Failed, s.Targets = 250, make([]metrics.Target, 4)
+			s.Outages = []metrics.Outage{{Target: "http://d"}, {Target: "http://d", FromS: 9}}
+		}, []string{"250 of 1,000 failed, 1 of 4 servers had an outage"}},
+		"limited, one failed": {func(s *metrics.Summary) {
+			s.Requests.Failed, s.Verdict.Measurement = 1, metrics.Invalid
+		}, []string{"Measurement INVALID", "1 of 1,000 failed"}},
+	} {
+		s := &metrics.Summary{Requests: metrics.Requests{Planned: 1000, OK: 1000}}
+		s.Verdict.Measurement, s.Verdict.Valid = metrics.Valid, true
+		c.change(s)
+		found := verdictSection(s)
+		var words []string
+		for _, f := range found.Findings {
+			words = append(words, f.Word)
+			if f.Grade == chart.Good {
+				t.Errorf("%s: %+v", name, f)
+			}
+		}
+		if s.Verdict.Measurement == metrics.Valid {
+			expect.Equal(t, words[len(words)-1], "Measurement VALID", name)
+			words = words[:len(words)-1]
+		}
+		expect.List(t, words, c.want, name)
+		expect.Equal(t, headline(&found), strings.Join(c.want, " · "), name)
+	}
+}
+
+// TestFewValues: a percentile that is the largest value is said to be it.
+func TestFewValues(t *testing.T) {
+	for n, want := range map[int64]string{9: "~5.00 ms ~5.00 ms – – – – 5.00 ms 5.00 ms", 500: "5.00 ms 5.00 ms 5.00 ms 5.00 ms ~5.00 ms – 5.00 ms 5.00 ms"} {
+		var s metrics.Summary
+		s.TTFTMS = &stats.Percentiles{Count: n, P50: 5, P75: 5, P90: 5, P95: 5, P99: 5, P999: 5, Max: 5, Mean: 5}
+		var texts []string
+		for _, cell := range latencyTable(&s).Rows[0][2:] {
+			texts = append(texts, cell.Text)
+		}
+		expect.Equal(t, strings.Join(texts, " "), want, n)
 	}
 }
 

@@ -41,6 +41,8 @@ type shownNumber struct {
 	hint string // why it has a mark or, without one, its 95 % interval
 	// its 95 % interval, as "±700 µs" or, if one side is longer, "[28.3 ms, 30.1 ms]"; "" if none is known
 	interval string
+	ends     string // the same, always by its ends
+	isMax    bool   // a percentile of so few values that it is the largest
 }
 
 // The marks of numbers that say little of the server.
@@ -67,9 +69,11 @@ func (l *shownLatency) numbers(s *metrics.Summary) []shownNumber {
 		p := stats.PerMille(n.name)
 		if interval, _ := s.Interval(l.key, p); interval != nil {
 			n.interval = around(n.ns, 1e6*interval[0], 1e6*interval[1])
-			n.hint = "95 % interval " + n.interval
+			n.ends = "[" + format.Milliseconds(interval[0]) + ", " + format.Milliseconds(interval[1]) + "]"
+			n.hint = "95 % interval " + n.ends
 		} else if p > 0 && l.q.Count > 0 && !s.Enough(l.key, p, l.q.Count) {
 			n.mark = markFew
+			n.isMax = stats.Rank(l.q.Count, p) == l.q.Count
 			n.hint = format.Many(l.q.Count, "value") + " are too few"
 			if l.depends(s) {
 				n.hint = "values depend on each other, or change, for longer than a part of the run"

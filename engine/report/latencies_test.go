@@ -34,8 +34,8 @@ func TestIntervalsForPeople(t *testing.T) {
 	for _, row := range latencyTable(s).Rows {
 		hints[row[0].Text+row[2].Text] = row[2].Hint
 	}
-	expect.Equal(t, hints["TTFT28.90 ms"], "95 % interval ±700 µs", "the page of TTFT p50: %q", hints)
-	if got := hints["TPOT~10.00 ms"]; !strings.HasPrefix(got, "values depend on each other") {
+	expect.Equal(t, hints["TTFT28.9 ms"], "95 % interval [28.2 ms, 29.5 ms]", "the page of TTFT p50: %q", hints)
+	if got := hints["TPOT~10.0 ms"]; !strings.HasPrefix(got, "values depend on each other") {
 		t.Errorf("the page says %q of TPOT p50: %q", got, hints)
 	}
 }

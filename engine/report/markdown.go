@@ -18,11 +18,11 @@ func Markdown(w io.Writer, s *metrics.Summary) error {
 		return err
 	}
 	word, _ := Word(s)
-	lines := []string{"### " + word + ": " + format.Markdown(Title(s)), ""}
+	words := format.Present(s.Failed(), few(s), "measurement "+word)
+	lines := []string{"### " + strings.Join(words, ", ") + ": " + format.Markdown(Title(s)), ""}
 	facts := format.Present(
 		filler.Fill("{requests.ok count} ok"),
 		cmp.Or(format.Some(s.Requests.Failed, "failed"), "0 failed"),
-		few(s),
 		filler.Fill("{under_load.requests_per_s rate}/s"),
 		filler.Fill("{under_load.output_tokens_per_s rate} output tokens/s"),
 		filler.Fill("prefix hits {prefix_cache.hit_ratio percent}"),
@@ -52,7 +52,7 @@ func markdownLatencies(s *metrics.Summary) (rows [][]string) {
 		for _, n := range l.numbers(s) {
 			switch n.name {
 			case "p50", "p90", "p99", "max":
-				row = append(row, strings.TrimSpace(n.mark+format.Duration(n.ns, 3)+" "+n.interval))
+				row = append(row, strings.TrimSpace(n.mark+format.Duration(n.ns, 3)+" "+n.ends))
 			}
 		}
 		rows = append(rows, row)

@@ -414,12 +414,16 @@ func (p *Pictures) timelines(s *metrics.Summary) (out []chart.Graph, zero string
 		return float64(t.Planned) / stepS
 	})
 	planned.Style = chart.Behind
+	sent := p.line("sent", func(t *metrics.Step) float64 {
+		return float64(t.Requests) / stepS
+	})
+	both := []chart.Series{planned, sent}
+	if slices.Equal(planned.Values, sent.Values) { // one line would hide the other
+		sent.Name = "sent, as planned"
+		both = []chart.Series{sent}
+	}
 	out = []chart.Graph{
-		p.overTime("Requests/s", "",
-			planned,
-			p.line("sent", func(t *metrics.Step) float64 {
-				return float64(t.Requests) / stepS
-			})),
+		p.overTime("Requests/s", "", both...),
 		p.overTime("Requests in flight", "",
 			p.line("in flight", func(t *metrics.Step) float64 {
 				return t.InFlight

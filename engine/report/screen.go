@@ -267,6 +267,13 @@ func (p *screen) head() {
 		word += " (partial)"
 	}
 	said := cmp.Or(p.Failed(), few(p.Summary))
+	overloaded := overload(p.Summary) != ""
+	if said == "" && overloaded {
+		said = "load too high"
+	}
+	if style == green && said != "" { // it is of the measurement alone
+		style = bold
+	}
 	painted := said
 	if p.Requests.Failed > 0 {
 		painted = p.paint(red, said)

@@ -32,6 +32,7 @@ func (p *Pictures) tiles(s *metrics.Summary) []chart.Tile {
 		Spark: p.line("", func(t *metrics.Step) float64 { return float64(t.Failed) }).Values,
 	}
 	if s.Requests.Failed > 0 {
+		failed.Under += ", " + format.Percent(float64(s.Requests.Failed)/float64(s.Requests.Failed+s.Requests.OK))
 		failed.Grade = chart.Bad
 	}
 	tiles = append(tiles, failed)
@@ -54,10 +55,15 @@ func (p *Pictures) latencyTiles(s *metrics.Summary) (tiles []chart.Tile) {
 			switch n.name {
 			case "p50":
 				tile.Value = text
-				tile.Under = n.interval
+				tile.Under = n.ends
 			case "p99":
-				p99 := strings.ReplaceAll("p99 "+text, " ", "\u00a0") // in one line
-				tile.Under = strings.Join(format.Present(tile.Under, p99, n.interval), ", ")
+				name := "p99 "
+				if n.isMax {
+					name = "max "
+					text = format.Duration(n.ns, 3)
+				}
+				p99 := strings.ReplaceAll(name+text, " ", "\u00a0") // in one line
+				tile.Under = strings.Join(format.Present(tile.Under, p99, n.ends), ", ")
 			}
 		}
 		tiles = append(tiles, tile)
