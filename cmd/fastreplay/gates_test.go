@@ -81,8 +81,8 @@ func TestGateOfADemo(t *testing.T) {
 	}
 	ofServer, demo := dirs[false], dirs[true]
 	for line, want := range map[string]bool{
-		"report " + demo + " --require error_rate<=1": true, "report " + ofServer + " --require error_rate<=1": false, "report " + demo: false,
-		"report " + demo + " --json --require error_rate<=1":            true,
+		"report " + demo + " --require error_rate<=100%": true, "report " + ofServer + " --require error_rate<=100%": false, "report " + demo: false,
+		"report " + demo + " --json --require error_rate<=100%":         true,
 		"compare " + ofServer + " " + demo + " --fail-if ttft.p99:+5%":  true,
 		"compare " + demo + " " + ofServer + " --fail-if ttft.p99:+5%":  true,
 		"compare " + ofServer + " " + demo + " --fail-if error_rate:+1": false,

@@ -115,15 +115,17 @@ type Lint struct {
 	ModelKey  string   // the format's own, under which rows name models that --fields does not name; "" = none
 	Unsent    []string // keys of bodies beside a prompt verbatim, which the format skips, in the first rows of a file
 
-	MissingIDs int // repaired: fewer hash ids than blocks; the rest of the prompt is unique to the row
-	SurplusIDs int // repaired: more hash ids than blocks; the surplus is ignored
-	Failed     int // left out: requests that failed when they were recorded
-	Unanswered int // left out: conversations in which nothing that was asked has an answer
-	Delayed    int // rows without a timestamp, planned their delay after the turn before
-	SameSecond int // rows at the same instant as another, where timestamps are whole seconds
-	NoOutput   int // repaired: output_length 0, taken as 1
-	Unsorted   int // rows earlier than the row before them; the trace was sorted
-	SameChat   int // rows whose chat id an earlier row has already; parents mean the earlier one
+	MissingIDs int   // repaired: fewer hash ids than blocks; the rest of the prompt is unique to the row
+	SurplusIDs int   // repaired: more hash ids than blocks; the surplus is ignored
+	Failed     int   // left out: requests that failed when they were recorded
+	Unanswered int   // left out: conversations in which nothing that was asked has an answer
+	Delayed    int   // rows without a timestamp, planned their delay after the turn before
+	SameSecond int   // rows at the same instant as another, where timestamps are whole seconds
+	NoOutput   int   // repaired: output_length 0, taken as 1
+	Unsorted   int   // rows earlier than the row before them; the trace was sorted
+	EarlierNS  int64 // by how much the earliest of these is earlier
+	Anew       bool  // that is most of the trace's span: its times began anew
+	SameChat   int   // rows whose chat id an earlier row has already; parents mean the earlier one
 }
 
 // Refused reports whether a replay with the same options but for Collect would refuse the trace.
@@ -165,7 +167,12 @@ func (l *Lint) Notes() []string {
 	add(l.Delayed, "%d row%s without a timestamp, planned the recorded delay after the turn before")
 	add(l.SameSecond, "%d row%s at the same instant as another: timestamps are whole seconds, and what came in "+
 		"one of them is sent at once")
-	add(l.Unsorted, "%d row%s out of time order: the trace was sorted, equal instants keep file order")
+	anew := ""
+	if l.Anew {
+		anew = "; if recordings stand one behind another, they are now sent at the same time"
+	}
+	add(l.Unsorted, "%d row%s out of time order, by up to "+time.Duration(l.EarlierNS).String()+
+		": the trace was sorted, equal instants keep file order"+anew)
 	add(l.SameChat, "%d row%s repeating a chat_id: parents refer to its first row")
 	add(l.Dropped, "%d bad row%s dropped")
 	for _, f := range l.Faults {

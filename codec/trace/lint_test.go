@@ -182,3 +182,20 @@ func TestCutJobs(t *testing.T) {
 		}
 	}
 }
+
+// TestRecordingsBehindAnother: two of them in one file are sent at the same time, which is said. Rows that were merely
+// shuffled, or written late, have their lateness alone.
+func TestRecordingsBehindAnother(t *testing.T) {
+	const anew = "; if recordings stand one behind another, they are now sent at the same time"
+	said := func(timeOf func(i int) int) string {
+		text := ""
+		for i := range 200 {
+			text += fmt.Sprintf("{\"timestamp\":%d,\"input_length\":9,\"output_length\":9}\n", timeOf(i))
+		}
+		return strings.Join(must.Have(Read(strings.NewReader(text), "t", Options{Format: "mooncake"}))(t).Lint.Notes(), "\n")
+	}
+	const form = "%s out of time order, by up to %s: the trace was sorted, equal instants keep file order%s"
+	expect.Equal(t, said(func(i int) int { return i % 100 * 100 }), fmt.Sprintf(form, "1 row", "9.9s", anew))
+	expect.Equal(t, said(func(i int) int { return i * 37 % 200 * 100 }), fmt.Sprintf(form, "36 rows", "16.3s", ""))
+	expect.Equal(t, said(func(i int) int { return i*100 - i/150%2*1000 }), fmt.Sprintf(form, "1 row", "900ms", ""))
+}

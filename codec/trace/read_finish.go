@@ -156,6 +156,7 @@ func (l *loader) sorted() []int32 {
 		}
 		if at < last {
 			l.Lint.Unsorted++
+			l.Lint.EarlierNS = max(l.Lint.EarlierNS, last-at)
 		}
 		last = at
 		order = append(order, int32(i))
@@ -169,6 +170,12 @@ func (l *loader) sorted() []int32 {
 		slices.SortStableFunc(order, func(a, b int32) int {
 			return cmp.Compare(l.ArrivalNS[a], l.ArrivalNS[b])
 		})
+	}
+	few := 20*l.Lint.Unsorted < len(order)
+	if few && len(l.files) == 1 {
+		first := l.ArrivalNS[order[0]]
+		last := l.ArrivalNS[order[len(order)-1]]
+		l.Lint.Anew = 2*l.Lint.EarlierNS > last-first
 	}
 	if l.format != nil && (l.format.Agents || l.format.Import != nil && l.format.Import.Documents) {
 		l.Lint.Unsorted = 0 // a job's rows stand together, and each job has a clock of its own

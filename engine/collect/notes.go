@@ -51,12 +51,14 @@ func (c *Collector) notes(s *metrics.Summary, all *targetStats, targets []target
 		t.FirstMismatch.row, format.Count(t.FirstMismatch.want),
 		format.Count(t.FirstMismatch.got))
 	add(s.Tokens.FromChunks > 0, "tokens_from_chunks",
-		"the server sent no usage in %s: their completion tokens are counted chunks",
+		"the server counted no tokens in %s: their completion tokens are counted chunks",
 		format.Requests(s.Tokens.FromChunks))
 	add(s.Tokens.OverLong > 0, "over_long", "%s longer than recorded", format.Many(s.Tokens.OverLong, "completion"))
 	add(s.Tokens.CutShort > 0 && !s.Limits.ForcedOutput,
-		"cut_short", "%s shorter than recorded, because the output length was not forced",
-		format.Many(s.Tokens.CutShort, "completion"))
+		"cut_short",
+		"%s of %s shorter than recorded, since the output length was not forced, or the server cut them: "+
+			"throughput and E2E are those of less work",
+		format.Count(s.Tokens.CutShort), format.Many(s.Requests.OK, "completion"))
 	above := s.PrefixCache.AboveIdealRequests
 	add(above > 0, "above_ideal", "%s hit %s above the ideal for the plan's order",
 		format.Requests(above), format.Many(all.Cache.AboveTokens, "token"))
@@ -70,8 +72,8 @@ func (c *Collector) notes(s *metrics.Summary, all *targetStats, targets []target
 	}
 	whole := ""
 	if 2*s.Tokens.AtOnce > s.Requests.OK {
-		whole = "; a proxy that buffers streams does that, or a server whose chunks have their output under a name " +
-			"that is not known here, and TTFT is then the time of the whole answer"
+		whole = "; a proxy that buffers streams does that, a server without TCP_NODELAY, or one whose chunks have " +
+			"their output under a name that is not known here, and TTFT is then the time of the whole answer"
 	}
 	add(s.Tokens.AtOnce > 0, "at_once", "%s brought all tokens at one instant, so there is no TPOT or ITL of them%s",
 		format.Many(s.Tokens.AtOnce, "response"), whole)

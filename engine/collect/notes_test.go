@@ -76,13 +76,13 @@ func TestNotes(t *testing.T) {
 		{name: "mismatch", record: func(r *record.Record) { r.PromptTokens = 1519 },
 			want: []string{"row 7 is the first whose prompt tokens differ: 500 sent, 1,519 counted"}},
 		{name: "no usage", record: func(r *record.Record) { r.TokensFrom = record.TokensFromChunks },
-			want: []string{"the server sent no usage in 1 request: their completion tokens are counted chunks"}},
+			want: []string{"the server counted no tokens in 1 request: their completion tokens are counted chunks"}},
 		{name: "longer", record: func(r *record.Record) { r.OutputTokens = 99 }, want: []string{"1 completion longer than recorded"}},
 		{name: "all tokens at one instant", record: func(r *record.Record) { r.LastTokenNS = r.FirstTokenNS },
 			want: []string{"1 response brought all tokens at one instant, so there is no TPOT or ITL of them; " +
-				"a proxy that buffers streams does that, or a server whose chunks have their output under a name that is not known here, and TTFT is then the time of the whole answer"}},
+				"a proxy that buffers streams does that, a server without TCP_NODELAY, or one whose chunks have their output under a name that is not known here, and TTFT is then the time of the whole answer"}},
 		{name: "shorter", record: func(r *record.Record) { r.OutputTokens = 101 }, info: func(i *metrics.Summary) { i.Limits.ForcedOutput = false },
-			want: []string{"1 completion shorter than recorded, because the output length was not forced"}},
+			want: []string{"1 of 1 completion shorter than recorded, since the output length was not forced, or the server cut them: throughput and E2E are those of less work"}},
 		{name: "above the ideal", record: func(r *record.Record) { r.CachedTokens = 416 },
 			want: []string{"1 request hit 16 tokens above the ideal for the plan's order"}},
 		{name: "above an ideal of which the most is known", record: func(r *record.Record) {

@@ -117,6 +117,18 @@ func (c *Collector) outage(list []*timing, from, to int) metrics.Outage {
 			begin = k.endNS // one sent before may have been cut off later
 		}
 	}
+	most := slices.MaxFunc(slices.Sorted(maps.Keys(outcomes)), func(a, b record.Outcome) int {
+		return cmp.Compare(outcomes[a], outcomes[b])
+	})
+	if most == record.Timeout { // it was silent since its last answer, and not only when the first limit was over
+		over := begin
+		begin = list[from].atNS
+		for _, k := range list[:to] {
+			if k.outcome == record.OK && k.endNS < over {
+				begin = max(begin, k.endNS)
+			}
+		}
+	}
 	if from > 0 {
 		o.FromS = seconds(begin)
 	} else if c.window != nil {
@@ -125,9 +137,6 @@ func (c *Collector) outage(list []*timing, from, to int) metrics.Outage {
 	if to < len(list) {
 		o.ToS = new(seconds(list[to].atNS))
 	}
-	most := slices.MaxFunc(slices.Sorted(maps.Keys(outcomes)), func(a, b record.Outcome) int {
-		return cmp.Compare(outcomes[a], outcomes[b])
-	})
 	o.Outcome = most.String()
 	o.Alike = outcomes[most]
 	for _, k := range list[from:to] {

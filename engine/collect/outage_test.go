@@ -72,6 +72,25 @@ func TestOutage(t *testing.T) {
 	}
 }
 
+// TestHangFromItsBegin: a server that fell silent failed from then on, and not only once the first limit was over.
+func TestHangFromItsBegin(t *testing.T) {
+	c := NewCollector([]string{"http://a", "http://b"})
+	for i := range int64(400) {
+		at := i * 10 * ms
+		r := sentAt(at, record.OK, 20*ms)
+		if i%2 == 1 && at >= 2*s {
+			r = sentAt(at, record.Timeout, 0)
+			r.DoneNS = at + 3*s
+		}
+		c.Add(r, int(i%2))
+	}
+	sum := planned(c, 400)
+	must.Equal(t, len(sum.Outages), 1)
+	// the last answer is that of 1.99 s
+	expect.Equal(t, sum.Outages[0].FromS, 2.015)
+	expect.Equal(t, sum.Outages[0].Failed, 100)
+}
+
 // TestTooBusyToAccept: a server that was too slow for new connections was not shut down for sure.
 func TestTooBusyToAccept(t *testing.T) {
 	o := metrics.Outage{Outcome: "connect_error", Error: "dial tcp 10.0.0.1:80: i/o timeout", FinishedAfter: 273}

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"reflect"
@@ -76,6 +77,9 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 	r.noteUnpaired(m)
 	r.noteMixed("A", a)
 	r.noteMixed("B", b)
+	if r.Paired && !a.isRecord() {
+		r.noteFlags(runs)
+	}
 	starts := m.starts()
 	if r.Scope == ScopeServers && isSeparate(starts) {
 		r.separate = true
@@ -251,6 +255,23 @@ func (r *Result) noteMixed(name string, s *Side) {
 			r.note("the runs of %s went to different servers, %s and %s: is each directory on its side of --?",
 				name, first, urls)
 			return
+		}
+	}
+}
+
+// noteFlags names a run whose flags may be what changed, though they do not change what is sent and when.
+func (r *Result) noteFlags(runs []*run) {
+	for _, flag := range strings.Fields("cold warmup route timeout idle-timeout resend") {
+		given := func(of *run) any {
+			return cmp.Or(of.summary.Run.Options[flag], any("not given"))
+		}
+		first := given(runs[0])
+		for _, other := range runs[1:] {
+			if second := given(other); second != first {
+				r.note("--%s is %v in %s, and %v in %s, which may be what changed, and not the server",
+					flag, first, runs[0].dir, second, other.dir)
+				break
+			}
 		}
 	}
 }

@@ -661,6 +661,22 @@ func TestMixedSides(t *testing.T) {
 	expect.Equal(t, slices.Contains(notes, `B has a run in which 9 answers named "m"`), true, "%q", notes)
 }
 
+// TestFlagsThatMayBeTheChange: a side on a warm cache is no better server, so the flag that left it warm is named.
+func TestFlagsThatMayBeTheChange(t *testing.T) {
+	of := func(flag string, value any) *Side {
+		return side(t, write(t, 200, func(s *metrics.Summary) { s.Run.Options[flag] = value }, noisy(1, 1)))
+	}
+	for flag, other := range map[string]any{"cold": "off", "warmup": 9.0, "route": "prefix", "quiet": true} {
+		notes := strings.Join(compared(t, of("json", true), of(flag, other)).Notes, "\n")
+		named := strings.Contains(notes, fmt.Sprintf("--%s is not given in ", flag)) &&
+			strings.Contains(notes, fmt.Sprintf("and %v in ", other))
+		expect.Equal(t, named, flag != "quiet", "%s: %s", flag, notes)
+		if notes = strings.Join(compared(t, of(flag, other), of(flag, other)).Notes, "\n"); strings.Contains(notes, "may be what changed") {
+			t.Error(notes)
+		}
+	}
+}
+
 // TestNoTPOT: answers that came at once have no TPOT, so that no gate on it is decided.
 func TestNoTPOT(t *testing.T) {
 	of := func(tpot float64) *Side {

@@ -144,7 +144,7 @@ func TestRebuild(t *testing.T) {
 		Requests: metrics.Requests{Planned: 50}, Limits: limits, Run: metrics.Run{DurationS: 0.0585, Partial: true},
 		Workload: metrics.Workload{Requests: 50, InputTokens: 50*100 + 49*50/2, OutputTokens: 500},
 		Verdict: metrics.Verdict{Reasons: []metrics.Reason{{
-			Code: "no_summary", Grade: metrics.Invalid, What: "the run has no summary.json, so it was killed or is still running",
+			Code: "no_summary", Grade: metrics.Invalid, What: "the run has no summary.json, so it was killed, its disk was full, or it is still running",
 			Why: "this is computed from its 50 records on disk, without ITL, connections and client",
 		}}},
 	}, collect.Probed{})

@@ -131,7 +131,7 @@ func faults(s *metrics.Summary) []metrics.Reason {
 		{float64(w.ShortSurplus) > shortTolerance*float64(w.InputTokens), metrics.ShortRows,
 			format.Many(w.ShortRows, "row") + " got " + format.Many(w.ShortSurplus, "prompt token") +
 				" more than recorded, " + format.Percent(surplus) + " of all",
-			"they are no longer than what the server adds to a prompt", "use --api completions, or leave them out"},
+			"they are no longer than what the server adds to a prompt", "leave them out"},
 		{wrong.WrongRequests > 0, metrics.WrongAnswers,
 			"the servers made other tokens than they were told in " + count(wrong.WrongRequests) +
 				" of " + format.Requests(r.OK) + ", " + format.Many(wrong.WrongTokens, "token") +

@@ -203,8 +203,8 @@ func parseLimit(text, unit string) (limit float64, err error) {
 		if limit, err = strconv.ParseFloat(strings.TrimSpace(number), 64); isPercent {
 			limit /= 100
 		}
-		if !(limit >= 0 && limit <= 1) {
-			err = errors.New("out of range")
+		if !(limit >= 0 && limit <= 1) || text == "1" {
+			err = errors.New("out of range, or 1 %")
 		}
 	default:
 		limit, err = strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(text, "/s")), 64)
@@ -212,7 +212,7 @@ func parseLimit(text, unit string) (limit float64, err error) {
 	if err != nil || !(limit >= 0) || math.IsInf(limit, 0) {
 		want := map[string]string{
 			inMS:  "a time, such as 500ms or 1.5s",
-			share: "a share, such as 99% or 0.99",
+			share: "a share, such as 99% or 0.99, and 1 as 1% or 100%",
 			rate:  "a number per second, such as 12.5",
 		}[unit]
 		return 0, fmt.Errorf("%q is no limit for it; want %s", text, want)
