@@ -76,7 +76,8 @@ func rebuild(dir string, slos []metrics.SLO) (*metrics.Summary, error) {
 		Verdict: metrics.Verdict{Reasons: []metrics.Reason{{
 			Code:  metrics.NoSummary,
 			Grade: metrics.Invalid,
-			What:  fmt.Sprintf("the run has no %s, so it was killed, its disk was full, or it is still running", SummaryName),
+			What: fmt.Sprintf("the run has no %s, so it was killed, its disk was full, or it is still running",
+				SummaryName),
 			Why: fmt.Sprintf("this is computed from its %s on disk, without ITL, connections and client",
 				format.Many(seen.Count, "record")),
 		}}},
