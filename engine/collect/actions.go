@@ -385,16 +385,20 @@ func (j *aftermath) silences() (signs []sign) {
 		usual := 0.0
 		known := 0
 		for i, from := range instants[:len(instants)-1] {
-			gap := instants[i+1] - from
+			since := from
+			if instants[i+1] >= j.fromS { // what was silent before is not of the action
+				since = max(from, j.fromS)
+			}
+			gap := instants[i+1] - since
 			switch {
 			case instants[i+1] < j.fromS:
 				usual = max(usual, gap)
 			case from < j.reachS && gap > max(least, longer*usual) && known >= leastKnown &&
 				slices.ContainsFunc(list, func(k *timing) bool {
-					return seconds(k.atNS) < from+gap/2 && seconds(k.endNS) >= from+gap/2
+					return seconds(k.atNS) < since+gap/2 && seconds(k.endNS) >= since+gap/2
 				}):
 				text := j.c.placeName(place) + " said nothing for " + format.Seconds(gap)
-				signs = append(signs, sign{max(from, j.fromS), text, true})
+				signs = append(signs, sign{since, text, true})
 			}
 			known++
 		}

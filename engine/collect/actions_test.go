@@ -143,6 +143,12 @@ var actionWorlds = []actionWorld{
 			r.LastTokenNS, r.DoneNS = r.FirstTokenNS+5*ms, r.FirstTokenNS+5*ms
 		}
 	}},
+	{name: "a stopped process goes on", proof: "no target fails more", fate: func(r *record.Record, at float64, target int, _ *rand.Rand) {
+		if between(at, 27, 30, target, 1) {
+			r.FirstTokenNS = 30*s + r.SentNS%(100*ms)
+			r.LastTokenNS, r.DoneNS = r.FirstTokenNS+5*ms, r.FirstTokenNS+5*ms
+		}
+	}},
 	{name: "a replica is added", landed: true, proof: "pod-4 answered for the first time", fate: fifthReplica},
 	{name: "a gateway spills a higher load", proof: "more load can do that, too", rate: doubled, fate: fifthReplica},
 	{name: "its check succeeds", check: metrics.CheckPassed, landed: true, proof: "its check succeeded"},

@@ -29,7 +29,7 @@ func HTML(w io.Writer, results []*Result) error {
 				}
 				return name + " (" + id.Verdict + ")"
 			}
-			d.Title = r.title("B")
+			d.Title = strings.NewReplacer(" %", "\u00a0%", " ×", "\u00a0×").Replace(r.title("B")) // in one line
 			d.Under = []string{pairing(r), "A: " + side(r.A), "B: " + side(r.B)}
 		}
 		if len(results) == 1 {

@@ -133,6 +133,9 @@ func Markdown(w io.Writer, r *Result, gates []Gate) error {
 // pairing says what is compared with what, and what the intervals hold for.
 func pairing(r *Result) string {
 	text := format.Many(r.Requests, "request")
+	if each := r.counted[0] / int64(max(1, len(r.A.Dirs))); r.Paired && r.Requests < each {
+		text = format.Count(r.Requests) + " of " + format.Many(each, "request") + ", which ended ok in all runs,"
+	}
 	switch r.Scope {
 	case ScopeNone:
 		return "distributions of " + text + " without pairs"

@@ -80,8 +80,11 @@ func (p *Pictures) write(w io.Writer, dir string, s *metrics.Summary) error {
 		Note: "Latencies are of ok requests, counted from the moment of sending; " +
 			"drift is how late requests left.",
 	}
-	targets := tablesOf(parts, targetColumns,
-		"targets", "instances.parts", "prefill_instances.parts", "endpoints.parts")
+	places := []string{"targets", "instances.parts", "prefill_instances.parts", "endpoints.parts"}
+	if s.Endpoints != nil && len(s.Endpoints.Parts) <= len(s.Targets) { // they are the targets, but for the dead
+		places = places[:3]
+	}
+	targets := tablesOf(parts, targetColumns, places...)
 	d.Add(verdict, notes, latencies)
 	d.Add(chart.Section{
 		Title:  "Shards",
@@ -136,7 +139,7 @@ func headline(verdict *chart.Section) string {
 	}
 	for _, t := range verdict.Tiles {
 		if strings.HasSuffix(t.Name, " p50") {
-			words = append(words, t.Name+" "+t.Value)
+			words = append(words, strings.ReplaceAll(t.Name+" "+t.Value, " ", "\u00a0")) // in one line
 		}
 	}
 	return strings.Join(words, " · ")
@@ -432,7 +435,7 @@ func words(key string) string {
 		name, number, _ := strings.Cut(key, ".")
 		if strings.HasSuffix(name, suffix) && !strings.HasSuffix(name, "_per_s") {
 			key = strings.TrimSpace(strings.TrimSuffix(name, suffix) + " " + number)
-			unit = ", " + suffix[1:]
+			unit = ", " + strings.Replace(suffix[1:], "us", "µs", 1)
 		}
 	}
 	names := strings.NewReplacer("_per_s", "/s", "_hit_ratio", " hits", "_", " ", ".", " ")
@@ -583,9 +586,14 @@ func jobSection(s *metrics.Summary, parts []*part) chart.Section {
 	if s.Jobs == nil {
 		return chart.Section{}
 	}
+	const mostRows = 20 // "All of summary.json" has the others
+	tables := tablesOf(parts, columns, "jobs", "jobs.depths", "jobs.types", "jobs.longest", "jobs.sessions")
+	for i := range tables {
+		tables[i].Rows = tables[i].Rows[:min(len(tables[i].Rows), mostRows)]
+	}
 	return chart.Section{
 		Title:  "Jobs",
-		Tables: tablesOf(parts, columns, "jobs", "jobs.depths", "jobs.types", "jobs.longest", "jobs.sessions"),
+		Tables: tables,
 		Note: "A job is a task with all requests of its agents, or a conversation if the trace has no jobs. Its " +
 			"critical path leads from its last answer back to what each request waited for longest. " +
 			"Distributions are over whole jobs that finished, not over those that lanes began at a snapshot. The " +
