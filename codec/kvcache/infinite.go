@@ -47,20 +47,24 @@ func NewInfinite(blockTokens, engineBlockTokens int) *Infinite {
 // total-1)/b)*b. It never holds the whole prompt, since the server has to compute the last token. Prompts of equal text
 // share the template's tail too. The first prompt finds nothing.
 func (c *Infinite) Expected(blocks []uint64, tokens, head, total int) int {
+	return c.Remember(blocks, tokens).Usable(head, total, c.engineTokens)
+}
+
+// Remember remembers a prompt and returns what the cache held of it before. The text is given as in Expected.
+func (c *Infinite) Remember(blocks []uint64, tokens int) Found {
 	shared, last, unique := c.remember(blocks, tokens)
-	again := false
+	f := Found{tokens: shared, any: c.started}
 	if unique <= 0 {
 		_, seen := c.ends.extend(last.node, uint64(last.tokens), 1)
-		again = seen > 0
+		f.again = seen > 0
 	}
-	held := c.whole(head+shared, again, total)
 	c.started = true
-	return held
+	return f
 }
 
 // Held is what Expected returns, but nothing is remembered.
 func (c *Infinite) Held(blocks []uint64, tokens, head, total int) int {
-	shared := 0
+	f := Found{any: c.started}
 	var last end
 	for _, id := range blocks {
 		n := min(tokens, c.blockTokens)
@@ -69,25 +73,34 @@ func (c *Infinite) Held(blocks []uint64, tokens, head, total int) int {
 		}
 		node := c.prefixes.find(last.node, id)
 		if node == 0 {
-			return c.whole(head+shared, false, total)
+			return f.Usable(head, total, c.engineTokens)
 		}
-		shared += min(n, int(c.prefixes.nodes[node].longest))
+		f.tokens += min(n, int(c.prefixes.nodes[node].longest))
 		last = end{node: node, tokens: uint32(n)}
 		tokens -= n
 	}
-	return c.whole(head+shared, tokens <= 0 && c.ends.find(last.node, uint64(last.tokens)) != 0, total)
+	f.again = tokens <= 0 && c.ends.find(last.node, uint64(last.tokens)) != 0
+	return f.Usable(head, total, c.engineTokens)
 }
 
-// whole is how many tokens of a prompt the server takes from its cache if it holds so many of its beginning, or if the
-// text came before.
-func (c *Infinite) whole(held int, again bool, total int) int {
-	if again {
+// Found is what a cache held of a prompt when it came.
+type Found struct {
+	tokens int  // at the front of its text
+	again  bool // the same text came before
+	any    bool // some prompt came before, so the template's head is held
+}
+
+// Usable is how many tokens of the prompt a server takes from such a cache, which it keeps in blocks of engineTokens.
+// head and total are as in Expected.
+func (f Found) Usable(head, total, engineTokens int) int {
+	held := head + f.tokens
+	if f.again {
 		held = total
 	}
-	if !c.started {
+	if !f.any {
 		return 0
 	}
-	return usable(held, total, c.engineTokens)
+	return usable(held, total, engineTokens)
 }
 
 // usable returns what a server uses of a prompt of which it holds so many tokens. It uses whole blocks, and not the

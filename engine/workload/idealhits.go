@@ -31,25 +31,25 @@ func (w *Work) IdealHits() IdealHits {
 
 // IdealModel is an ideal cache of each instance, shown requests one after the other.
 type IdealModel struct {
-	work        *Work
-	least, most *idealCaches // most is nil where it is as least
+	work      *Work
+	caches    idealCaches
+	low, high int  // bounds of the template's tokens before a prompt that is made
+	bounds    bool // least and most may differ
 }
 
 // NewIdealModel returns a model that has seen no request yet.
 func (w *Work) NewIdealModel() *IdealModel {
-	low := w.Overhead.Head
-	high := w.Overhead.Head
-	if w.Overhead.HeadUnknown {
-		low = 0
-		high = w.Overhead.Tokens()
-	}
 	m := &IdealModel{
-		work:  w,
-		least: newIdealCaches(low, PrefixCache.block),
+		work:   w,
+		caches: idealCaches{},
+		low:    w.Overhead.Head,
+		high:   w.Overhead.Head,
 	}
-	if w.assumesBlocks() || low != high {
-		m.most = newIdealCaches(high, PrefixCache.FinestBlock)
+	if w.Overhead.HeadUnknown {
+		m.low = 0
+		m.high = w.Overhead.Tokens()
 	}
+	m.bounds = w.assumesBlocks() || m.low != m.high
 	return m
 }
 
@@ -57,7 +57,7 @@ func (w *Work) NewIdealModel() *IdealModel {
 func (m *IdealModel) Room(n int) (h IdealHits) {
 	h.Least = make([]int64, n)
 	h.Most = h.Least
-	if m.most != nil {
+	if m.bounds {
 		h.Most = make([]int64, n)
 	}
 	if !m.work.Overhead.HeadUnknown {
@@ -68,10 +68,31 @@ func (m *IdealModel) Room(n int) (h IdealHits) {
 
 // Observe finds the hits of request i, which comes after all that were asked about before.
 func (m *IdealModel) Observe(i int, h *IdealHits) {
-	h.Least[i] = m.least.ask(m.work, i)
-	if m.most != nil {
-		h.Most[i] = m.most.ask(m.work, i)
+	p, known := m.work.CachePrompt(i)
+	if !known {
+		h.Least[i] = record.None
+		h.Most[i] = record.None
+		return
 	}
+	found := m.caches.show(m.work, i, &p)
+	cache := m.work.Cache(m.work.Endpoint(i))
+	h.Least[i] = m.held(i, &p, found, m.low, cache.BlockTokens)
+	if m.bounds {
+		h.Most[i] = m.held(i, &p, found, m.high, cache.FinestBlock())
+	}
+}
+
+// held is what a cache of such blocks has of the prompt of request i, behind a template of head tokens.
+func (m *IdealModel) held(i int, p *cachePrompt, found kvcache.Found, head, block int) int64 {
+	made := m.work.Made(i)
+	if !made {
+		head = p.Head
+	}
+	held := found.Usable(head, p.Total, block)
+	if !made && block < p.BlockTokens { // more of the next block may be shared than its hash shows
+		held = min(held+p.BlockTokens-block, p.Total-1)
+	}
+	return int64(held)
 }
 
 // PrimedTokens is how many tokens of prompts are in caches because requests that prepare have brought them there, if
@@ -81,14 +102,17 @@ func (w *Work) PrimedTokens(counts func(i int) bool) (tokens int64, known bool) 
 	if w.Overhead.HeadUnknown {
 		return 0, false
 	}
-	caches := newIdealCaches(w.Overhead.Head, PrefixCache.block)
+	caches := idealCaches{}
 	prepare := int(w.Plan.Dependencies.Prepare)
 	for i := range prepare {
-		caches.ask(w, i)
+		p, ok := w.CachePrompt(i)
+		if ok {
+			caches.show(w, i, &p)
+		}
 	}
 	for i := prepare; i < w.Requests(); i++ {
 		p, ok := w.CachePrompt(i)
-		cache := caches.of[w.cacheKey(i)]
+		cache := caches[w.cacheKey(i)]
 		if ok && cache != nil && counts(i) {
 			tokens += int64(cache.Held(p.Blocks, p.Tokens, p.Head, p.Total))
 		}
@@ -107,8 +131,6 @@ func (h *IdealHits) FillRecord(i int, rec *record.Record) {
 	}
 }
 
-func (c PrefixCache) block() int { return c.BlockTokens }
-
 // FinestBlock is the smallest piece that the cache may hold.
 func (c PrefixCache) FinestBlock() int {
 	if c.Assumed {
@@ -126,12 +148,8 @@ func (w *Work) assumesBlocks() bool {
 	})
 }
 
-// idealCaches are caches by instance, for templates with so many tokens before the text.
-type idealCaches struct {
-	head  int
-	block func(PrefixCache) int
-	of    map[cacheKey]*kvcache.Infinite
-}
+// idealCaches are caches by instance.
+type idealCaches map[cacheKey]*kvcache.Infinite
 
 // cacheKey names a model cache: prompts that are made and verbatim ones have nothing in common but a template. A server
 // keeps the blocks of each model apart, and those of each LoRA adapter.
@@ -145,33 +163,20 @@ func (w *Work) cacheKey(i int) cacheKey {
 	return cacheKey{w.Endpoint(i), w.Made(i), w.Trace.AskedModel(i)}
 }
 
-func newIdealCaches(head int, block func(PrefixCache) int) *idealCaches {
-	return &idealCaches{head, block, map[cacheKey]*kvcache.Infinite{}}
-}
-
-func (c *idealCaches) ask(w *Work, i int) int64 {
-	p, ok := w.CachePrompt(i)
-	if !ok {
-		return record.None
-	}
-	if w.Made(i) {
-		p.Head = c.head
-	}
+// show lets a cache remember the prompt of request i and the answer that the server is told. It returns what the cache
+// held of the prompt.
+func (c idealCaches) show(w *Work, i int, p *cachePrompt) kvcache.Found {
 	key := w.cacheKey(i)
-	block := c.block(w.Cache(w.Endpoint(i)))
-	cache := c.of[key]
+	cache := c[key]
 	if cache == nil {
-		cache = kvcache.NewInfinite(p.BlockTokens, block)
-		c.of[key] = cache
+		cache = kvcache.NewInfinite(p.BlockTokens, w.Cache(key.instance).BlockTokens)
+		c[key] = cache
 	}
-	held := cache.Expected(p.Blocks, p.Tokens, p.Head, p.Total)
+	found := cache.Remember(p.Blocks, p.Tokens)
 	a, told := w.AnswerOf(i)
 	if told && a.Text.Tokens > 0 { // no server computes the last token
 		computed := min(a.Text.Tokens, a.From+a.Tokens-1)
 		cache.Answered(w.cacheBlocks(a.Text), computed)
 	}
-	if !key.made && block < p.BlockTokens { // more of the next block may be shared than its hash shows
-		held = min(held+p.BlockTokens-block, p.Total-1)
-	}
-	return int64(held)
+	return found
 }
