@@ -52,9 +52,13 @@ func (c *Infinite) Expected(blocks []uint64, tokens, head, total int) int {
 
 // Remember remembers a prompt and returns what the cache held of it before. The text is given as in Expected.
 func (c *Infinite) Remember(blocks []uint64, tokens int) Found {
-	shared, last, unique := c.remember(blocks, tokens)
+	shared, last, fresh, unique := c.remember(blocks, tokens)
 	f := Found{tokens: shared, any: c.started}
-	if unique <= 0 {
+	switch {
+	case unique > 0:
+	case fresh:
+		c.ends.add(last.node, uint64(last.tokens), 1)
+	default:
 		_, seen := c.ends.extend(last.node, uint64(last.tokens), 1)
 		f.again = seen > 0
 	}
@@ -116,20 +120,26 @@ func (c *Infinite) Answered(blocks []uint64, tokens int) {
 	c.remember(blocks, tokens)
 }
 
-// remember adds a text and returns how many tokens at its front were seen before, its last block, and how many tokens
-// lie beyond that.
-func (c *Infinite) remember(blocks []uint64, tokens int) (shared int, last end, unique int) {
+// remember adds a text and returns how many tokens at its front were seen before, its last block, whether that is new,
+// and how many tokens lie beyond it.
+func (c *Infinite) remember(blocks []uint64, tokens int) (shared int, last end, fresh bool, unique int) {
 	for _, id := range blocks {
 		n := min(tokens, c.blockTokens)
 		if n <= 0 {
 			break
 		}
-		node, seen := c.prefixes.extend(last.node, id, uint32(n))
+		var node, seen uint32
+		if fresh { // so there is nothing to find behind it
+			node = c.prefixes.add(last.node, id, uint32(n))
+		} else {
+			node, seen = c.prefixes.extend(last.node, id, uint32(n))
+			fresh = seen == 0
+		}
 		shared += min(n, int(seen)) // once a block was not whole, those after it are new
 		last = end{node: node, tokens: uint32(n)}
 		tokens -= n
 	}
-	return shared, last, tokens
+	return shared, last, fresh, tokens
 }
 
 // Prompts are the prompts of many requests, taken apart once for any number of Fleets. Each is a list of blocks by

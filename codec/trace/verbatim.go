@@ -26,6 +26,11 @@ func (t *Trace) Verbatim(i int) Verbatim {
 	return t.verbatims.row(i)
 }
 
+// Made reports whether request i has nothing verbatim: its prompt is to be made of tokens.
+func (t *Trace) Made(i int) bool {
+	return t.verbatims == nil || t.verbatims.kinds[i] == NoVerbatim
+}
+
 // Verbatims returns how many requests have a prompt or a body verbatim.
 func (t *Trace) Verbatims() int {
 	n := 0

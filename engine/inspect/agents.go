@@ -113,7 +113,7 @@ func hitsWithin(t *trace.Trace, rows [][]int32) *float64 {
 	for _, job := range rows {
 		cache := kvcache.NewInfinite(max(1, t.BlockTokens), 1)
 		for _, i := range job {
-			if t.Verbatim(int(i)).Kind != trace.NoVerbatim {
+			if !t.Made(int(i)) {
 				continue
 			}
 			n := int(t.InputTokens[i])

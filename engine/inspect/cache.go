@@ -45,7 +45,7 @@ func follow(t *trace.Trace, ids map[uint64]seenID, references *kvcache.Reference
 		gaps:        map[int64]int64{},
 	}
 	for i := range t.Len() {
-		if t.Verbatim(i).Kind == trace.NoVerbatim {
+		if t.Made(i) {
 			f.add(t.Blocks(i), int(t.InputTokens[i]), t.ArrivalNS[i])
 		}
 	}
@@ -280,7 +280,7 @@ func routing(t *trace.Trace, o Options) (oracles []*route.Oracle) {
 		BlockTokens: routedBlockTokens,
 	}
 	for i := range t.Len() {
-		if t.Verbatim(i).Kind != trace.NoVerbatim {
+		if !t.Made(i) {
 			continue
 		}
 		tokens := int(t.InputTokens[i])

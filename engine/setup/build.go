@@ -217,7 +217,8 @@ func (p *Prepared) describe() {
 	}
 	if load.HitRatio != nil {
 		what += ", ideal hits " + format.Percent(*load.HitRatio)
-		if _, most := p.idealShare(); p.Ideal.Expected == nil {
+		if p.Ideal.Expected == nil {
+			_, most := p.idealShare()
 			what += " to " + format.Percent(most)
 		}
 	}

@@ -112,17 +112,16 @@ func (s *sharing) coarse(whole int64) bool {
 func (m *Requests) mayBeWorth() bool {
 	whole := m.Bytes()
 	w := m.work
-	references := 0
-	for i := range w.Requests() {
-		references += len(m.sharedSpec(i).Blocks)
-	}
-	if whole < leastSaved || references == 0 {
+	if whole < leastSaved {
 		return false
 	}
-	seen := make([]uint64, references/64+1)
+	seen := make([]uint64, w.Trace.BlockRefs()/64+1)
 	size := uint64(len(seen)) * 64
+	references := 0
 	for i := range w.Requests() {
-		for _, id := range m.sharedSpec(i).Blocks {
+		blocks := m.sharedSpec(i).Blocks
+		references += len(blocks)
+		for _, id := range blocks {
 			at, _ := bits.Mul64(id*0x9e3779b97f4a7c15, size)
 			seen[at/64] |= 1 << (at % 64)
 		}

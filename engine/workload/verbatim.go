@@ -17,9 +17,11 @@ import (
 // VerbatimOf is the verbatim content of request i; ok is false where its prompt is made of tokens, beside which it may
 // have extra members.
 func (w *Work) VerbatimOf(i int) (l api.Verbatim, ok bool) {
+	if w.Made(i) {
+		return l, false
+	}
 	t := w.Trace.Verbatim(i)
 	forms := [...]api.Form{
-		trace.NoVerbatim:       api.Made,
 		trace.VerbatimText:     api.Text,
 		trace.VerbatimMessages: api.Messages,
 		trace.VerbatimPayload:  api.Payload,
@@ -30,12 +32,12 @@ func (w *Work) VerbatimOf(i int) (l api.Verbatim, ok bool) {
 		Tools:   t.Tools,
 		Extra:   t.Extra,
 	}
-	return l, l.Form != api.Made
+	return l, true
 }
 
 // Made reports whether request i's prompt is made of tokens, and so known to the token.
 func (w *Work) Made(i int) bool {
-	return w.Trace.Verbatim(i).Kind == trace.NoVerbatim
+	return w.Trace.Made(i)
 }
 
 // VerbatimError is a row that an API cannot send.
@@ -185,6 +187,11 @@ func (w *Work) CachePrompt(i int) (p cachePrompt, ok bool) {
 
 // ServerTokens is how many tokens the server should count in request i's prompt; 0 where that is not known.
 func (w *Work) ServerTokens(i int) int {
-	p, _ := w.CachePrompt(i)
-	return p.Total
+	switch {
+	case w.Made(i):
+		return w.BuiltTokens(i)
+	case w.Verbatim == nil:
+		return 0
+	}
+	return w.Verbatim.prompts[i].tokens
 }
