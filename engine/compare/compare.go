@@ -99,7 +99,7 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 		return nil, fmt.Errorf("no request of %s and %s ended ok in both: %d in A alone, %d in B alone, of %d",
 			r.A.Name, r.B.Name, m.onlyOne[0], m.onlyOne[1], len(m.samples[0].all))
 	}
-	r.Metrics = m.metrics(r, a.isRecord())
+	r.Metrics = m.metrics(r)
 	r.compareOwners(a, b)
 	r.compareActions(a, b)
 	if r.Paired {
@@ -109,7 +109,7 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 }
 
 // metrics are all numbers of what matches, by the scope of r. A record has answers alone, and no failures.
-func (m *matched) metrics(r *Result, record bool) (all []Metric) {
+func (m *matched) metrics(r *Result) (all []Metric) {
 	moved := [2]map[string]float64{{}, {}} // ms by which the client may have moved a number of a side
 	for side, samples := range m.sides {
 		for _, s := range samples {
@@ -128,6 +128,9 @@ func (m *matched) metrics(r *Result, record bool) (all []Metric) {
 			of = i - kindsOf + 1
 		}
 		e := estimates[i]
+		if r.ofRecord() {
+			e.why = strings.TrimSuffix(e.why, orRuns)
+		}
 		late := false
 		for side := range moved {
 			most := moved[side][strings.Replace(specs()[of].name, "_planned", "", 1)]
@@ -144,7 +147,7 @@ func (m *matched) metrics(r *Result, record bool) (all []Metric) {
 		}
 		b := s.mean(m.sides[1], i)
 		metric := s.metric(e, s.mean(m.sides[0], i), b)
-		if s.all && record && finite(b) { // what failed that day is not known
+		if s.all && r.ofRecord() && finite(b) { // what failed that day is not known
 			metric = Metric{Name: s.name, Unit: s.unit, Main: s.main, B: &b}
 		}
 		metric.Client = late

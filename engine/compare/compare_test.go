@@ -619,6 +619,21 @@ func TestRecorded(t *testing.T) {
 	if r.Requests != 300 || r.Scope != ScopePair || r.A.Verdict != "RECORDED" || r.A.Name != "the record in day.jsonl" || !r.Paired {
 		t.Errorf("%d requests, %+v", r.Requests, r.A)
 	}
+	twice := side(t, write(t, 400, nil, noisy(1, 1)), write(t, 400, nil, noisy(2, 1)))
+	burst := noisySide(t, 400, 1, 1)
+	for i, row := range burst.runs[0].rows {
+		row.ms[metrics.TTFT] *= float64(1 + 4*(i/100%2))
+	}
+	for i, b := range []*Side{b, burst, noisySide(t, 60, 1, 1), twice} { // a day comes once, whatever is said of it
+		r := compared(t, must.Have(Recorded(tr, b))(t), b)
+		_, words := r.Judge(gateOf(t, "ttft.p50:+5%"))
+		var out strings.Builder
+		must.Do(t, Print(&out, r, PrintOptions{Width: 200, Full: true}))
+		for _, said := range []string{words, out.String()} {
+			expect.Lacks(t, said, "a side", "%d", i)
+			expect.Contains(t, said, "record", "%d", i)
+		}
+	}
 	tr.TTFTNS, tr.TookNS = nil, nil
 	expect.Refused(Recorded(tr, b))(t, "has no times of its own")
 }

@@ -89,7 +89,7 @@ func (r *Result) Judge(g Gate) (answer Answer, words string) {
 	if m.Low == nil {
 		words = g.Text + ": " + m.Sentence
 		if r.Scope == ScopePair && !strings.Contains(words, "runs a side") {
-			words += unknownSpread
+			words += r.unknownSpread()
 		}
 		return Undecided, words
 	}
@@ -106,7 +106,7 @@ func (r *Result) Judge(g Gate) (answer Answer, words string) {
 	case r.shifted(g.Metric):
 		return Undecided, words + "; " + r.emptyFirst.What
 	case r.Scope != ScopeServers:
-		return Undecided, words + unknownSpread
+		return Undecided, words + r.unknownSpread()
 	case worst <= limit+rounding && verdict.FailuresHide(m.Name, moreFailed(part)):
 		return Undecided, words + fmt.Sprintf(hidden, "B")
 	case worst <= limit+rounding:
@@ -139,7 +139,12 @@ func (r *Result) shifted(name string) bool {
 }
 
 // unknownSpread is said of sides of which one has a single run.
-const unknownSpread = "; how far runs differ is not known: 3 runs a side would tell"
+func (r *Result) unknownSpread() string {
+	if r.ofRecord() {
+		return "; how far the recorded day differs from others is not known"
+	}
+	return "; how far runs differ is not known: 3 runs a side would tell"
+}
 
 // hidden is said of requests that failed in one side.
 const hidden = "; %s failed more requests, and how long they would have taken is unknown: a load that both sides " +

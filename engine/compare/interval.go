@@ -263,8 +263,8 @@ func within(s *spec, at int, whole [2][]float64, cuts []cut, wander, spanS float
 		}
 		freedom := g.effective() - 1
 		if !g.timed && freedom < fewestGroups-1.5 {
-			return e.unknown("there are too few conversations, which say as much as %.1f of one length: %d would do, "+
-				"or 3 runs a side", g.effective(), fewestGroups)
+			return e.unknown("there are too few conversations, which say as much as %.1f of one length: %d would do"+
+				orRuns, g.effective(), fewestGroups)
 		}
 		pseudo, variance := jackknifed(c, at)
 		e.reach = max(e.reach, stats.Student95(freedom)*math.Sqrt(variance)) // NaN stays
@@ -287,8 +287,8 @@ func within(s *spec, at int, whole [2][]float64, cuts []cut, wander, spanS float
 		}
 		if variance > dependent*short || wander > drifts {
 			e.why = fmt.Sprintf(
-				"requests depend on each other for longer than a twentieth of the run (%s): 3 runs a side would "+
-					"tell, or one of %d times the length unless the server drifts",
+				"requests depend on each other for longer than a twentieth of the run (%s): a run of %d times the "+
+					"length would tell unless the server drifts"+orRuns,
 				format.Span(spanS/sectionsMost), sectionsMost/sectionsLong)
 		}
 	}
@@ -335,6 +335,9 @@ func ofSections(values []float64, count int) float64 {
 	return variance / float64(count)
 }
 
+// orRuns ends why there is no interval of a pair of runs. What a trace recorded has no more runs.
+const orRuns = ", or 3 runs a side"
+
 // unknown is an estimate without an interval, and why.
 func (e estimate) unknown(why string, parts ...any) estimate {
 	e.reach = math.NaN()
@@ -368,7 +371,7 @@ func (m *matched) estimates() (all []estimate) {
 			e = e.unknown("there are too few requests for an interval: %s would do",
 				format.Count(stats.SamplesFor(s.quantile)))
 		case pair && cuts == nil:
-			e = e.unknown("there are too few requests for an interval: %d would do, or 3 runs a side", fewestRequests)
+			e = e.unknown("there are too few requests for an interval: %d would do"+orRuns, fewestRequests)
 		case pair:
 			wander := 1.0
 			if s.count == nil {
@@ -382,7 +385,7 @@ func (m *matched) estimates() (all []estimate) {
 			says := m.effective(i/kindsOf, i)
 			if says < float64(needed) {
 				e = e.unknown("its values come in bursts, and say as much as %.0f independent ones, of %s needed: "+
-					"%s requests would do, or 3 runs a side",
+					"%s requests would do"+orRuns,
 					says, format.Count(needed), format.Count(int64(float64(needed*good)/says)))
 			}
 		}

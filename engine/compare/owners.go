@@ -63,7 +63,7 @@ func (r *Result) compareOwners(a, b *Side) {
 			m := match(of(a), of(b), r.Paired)
 			part := &Result{Scope: r.Scope, A: r.A, B: r.B, Margin: r.Margin, separate: r.separate,
 				Requests: int64(len(m.samples[0].good))}
-			part.Metrics = m.metrics(part, a.isRecord())
+			part.Metrics = m.metrics(part)
 			p := Part{Owner: field + "=" + name, Requests: part.Requests, Metrics: part.Metrics}
 			if field == leftField && name != leftValue {
 				p.Cost = part.cost(leftValue, name, ofA, r.otherwise)
@@ -112,8 +112,7 @@ func (r *Result) cost(others, name string, ofA bool, otherwise string) string {
 	changed := m.change() + " " + m.ends()
 	switch {
 	case r.Scope != ScopeServers:
-		return unknown + "it changed by " + changed + " from one run to the other, and how far runs differ anyway " +
-			"takes 3 runs a side"
+		return unknown + "it changed by " + changed + " from one run to the other" + r.unknownSpread()
 	case r.separate && m.Verdict != Unclear:
 		return unknown + "it changed by " + changed + ", and the sides were run one behind the other; runs by turns " +
 			"would tell"

@@ -140,6 +140,10 @@ func pairing(r *Result) string {
 	case ScopeNone:
 		return "distributions of " + text + " without pairs"
 	case ScopePair:
+		if r.ofRecord() {
+			return text + " of the record and of " + format.Many(int64(len(r.B.Dirs)), "run") + ": (worse) and " +
+				"(better) tell how these differ from that day, and no other"
+		}
 		if len(r.A.Dirs)+len(r.B.Dirs) > 2 {
 			return fmt.Sprintf("%s in %d and %d runs; the single run is taken to vary as the others do: 3 runs a side "+
 				"would tell", text, len(r.A.Dirs), len(r.B.Dirs))

@@ -3,6 +3,7 @@ package compare
 import (
 	"errors"
 	"math"
+	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/metrics"
@@ -41,9 +42,9 @@ func Recorded(t *trace.Trace, of *Side) (*Side, error) {
 	}, nil
 }
 
-// isRecord reports whether a side is what a trace recorded of itself.
-func (s *Side) isRecord() bool {
-	return s.runs[0].summary.Verdict.Measurement == theRecord
+// ofRecord reports whether side A is what a trace recorded of itself: a day that comes once.
+func (r *Result) ofRecord() bool {
+	return r.A.Verdict == strings.ToUpper(theRecord)
 }
 
 // theRecord is the verdict of a trace's own record.
