@@ -24,21 +24,21 @@ type disk interface {
 	Truncate(size int64) error
 	Sync() error
 	Close() error
-	Name() string
 }
 
 // file is a trace that is being written. At any moment it is whole. What is appended is a frame of its own, and what
 // could not be written to its end is cut off again.
 type file struct {
 	f       disk
+	path    string
 	packer  *zstd.Encoder // nil = rows are not packed
 	end     int64         // of what is whole
 	rows    int64         // bytes of rows, not packed
 	sinceNS int64         // when it was created, on the recorder's clock
 }
 
-// create makes the file of a path, or the first of path-2, path-3 and so on that is not there yet. It is locked: two
-// recorders would tell the instants of one series by two clocks. Mine is the caller's own file; "" = none.
+// create makes the file of a path, or the first of path-2, path-3 and so on that is not there yet. Mine is the caller's
+// own file; "" = none. That of another recorder is refused: two would tell the instants of one series by two clocks.
 func create(path, mine string, nowNS int64) (*file, error) {
 	dir, name := filepath.Split(path)
 	stem, ends, _ := strings.Cut(name, ".")
@@ -46,7 +46,7 @@ func create(path, mine string, nowNS int64) (*file, error) {
 		ends = "." + ends
 	}
 	for n := 2; ; n++ {
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+		f, err := createLocked(path)
 		if errors.Is(err, os.ErrExist) {
 			info, _ := os.Stat(path)
 			switch {
@@ -61,13 +61,38 @@ func create(path, mine string, nowNS int64) (*file, error) {
 		if err != nil {
 			return nil, err
 		}
-		host.Lock(f)
-		made := &file{f: f, sinceNS: nowNS}
+		made := &file{f: f, path: path, sinceNS: nowNS}
 		if strings.HasSuffix(path, ".zst") {
 			made.packer, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
 		}
 		return made, err
 	}
+}
+
+// createLocked makes a file that is locked from its first moment on: nobody sees it under its name before that, unless
+// its file system has no links.
+func createLocked(path string) (*os.File, error) {
+	if _, err := os.Lstat(path); err == nil {
+		return nil, os.ErrExist
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err == nil {
+		host.Lock(f)
+		err = os.Link(f.Name(), path)
+		_ = os.Remove(f.Name())
+		if err == nil {
+			return f, nil
+		}
+		_ = f.Close()
+		if errors.Is(err, os.ErrExist) {
+			return nil, err
+		}
+	}
+	f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		host.Lock(f)
+	}
+	return f, err
 }
 
 // setHead writes the head, a line of JSON, to its place.
@@ -117,7 +142,7 @@ func (f *file) append(rows []byte) error {
 func (f *file) close() error {
 	err := errors.Join(f.f.Sync(), f.f.Close())
 	if f.rows == 0 {
-		return errors.Join(err, os.Remove(f.f.Name()))
+		return errors.Join(err, os.Remove(f.path))
 	}
 	return err
 }

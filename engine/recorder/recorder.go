@@ -228,7 +228,7 @@ func (r *Recorder) URL() string {
 }
 
 // File is the name of the file that is being written at the beginning.
-func (r *Recorder) File() string { return r.file.f.Name() }
+func (r *Recorder) File() string { return r.file.path }
 
 // Run passes requests on until ctx ends, and writes what is left. Its error says why it could not serve, or that the
 // last file may not be whole. What else could not be written is lost, and counted.
@@ -531,7 +531,7 @@ func (r *Recorder) saveHead() {
 func (r *Recorder) newFile() error {
 	mine := ""
 	if r.file != nil {
-		mine = r.file.f.Name()
+		mine = r.file.path
 	}
 	f, err := create(r.o.Output, mine, r.now())
 	if err != nil {

@@ -369,7 +369,9 @@ func TestMemoryIsBounded(t *testing.T) {
 				if err != nil {
 					return
 				}
-				if size := must.Have(strconv.Atoi(req.Header.Get("X-Answer")))(t); size > 0 {
+				size, err := strconv.Atoi(req.Header.Get("X-Answer"))
+				expect.Equal(t, err, nil, "X-Answer")
+				if size > 0 {
 					_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\n")
 					_, _ = io.CopyN(conn, &endless{}, int64(size))
 				}
