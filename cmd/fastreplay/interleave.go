@@ -22,6 +22,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
 	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/host"
 	"github.com/fastreplay/fastreplay/engine/probe"
 	"github.com/fastreplay/fastreplay/engine/report"
 	"github.com/fastreplay/fastreplay/engine/workload"
@@ -201,7 +202,7 @@ func (r *interleaved) rounds(interleave string) [][]string {
 }
 
 // prepare runs the command of --restart before a round, but for the check and the first one, and says how it ended. It
-// is an error if it fails or takes too long. What it leaves running stays, so its output goes to a file.
+// is an error if it fails or takes too long. What it leaves running stays.
 func (r *interleaved) prepare(ctx context.Context, round int, which string) error {
 	if r.restart == "" || round < 2 {
 		return nil
@@ -209,39 +210,24 @@ func (r *interleaved) prepare(ctx context.Context, round int, which string) erro
 	began := time.Now()
 	limited, cancel := context.WithTimeout(ctx, restartTimeout)
 	defer cancel()
-	said, err := os.CreateTemp("", "fastreplay-restart-")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		_ = said.Close()
-		_ = os.Remove(said.Name())
-	}()
-	c := exec.CommandContext(limited, "sh", "-c", r.restart)
-	c.Stdout = said
-	c.Stderr = said
-	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
-	err = c.Run()
+	code, output, err := host.Shell(limited, host.UsualNice, r.restart) // servers that it starts keep the priority
 	if ctx.Err() != nil {
 		return context.Canceled
 	}
-	text := make([]byte, 4096)
-	if info, failed := said.Stat(); failed == nil {
-		n, _ := said.ReadAt(text, max(0, info.Size()-int64(len(text))))
-		text = text[:n]
-	}
-	output := format.Visible(strings.TrimSpace(string(text)))
-	ended := fmt.Sprintf("--restart before %s: exit code %d after %s",
-		which, c.ProcessState.ExitCode(), time.Since(began).Round(time.Second))
+	output = strings.TrimSpace(output)
+	output = cmp.Or(format.Visible(output[max(0, len(output)-4096):]), "nothing")
+	ended := fmt.Sprintf("--restart before %s: exit code %d after %s; it said: %s",
+		which, code, time.Since(began).Round(time.Second), output)
 	switch {
-	case limited.Err() != nil:
+	case limited.Err() != nil && err != nil:
 		return exitWith(exitInvalid, "--restart before %s took longer than %v and was ended; it said: %s",
 			which, restartTimeout, output)
 	case err != nil:
-		return exitWith(exitInvalid, "%s (%v); it said: %s", ended, err, cmp.Or(output, "nothing"))
+		return exitWith(exitInvalid, "--restart before %s: %v", which, err)
+	case code != 0:
+		return exitWith(exitInvalid, "%s", ended)
 	}
-	r.ui.line("%s; it said: %s", ended, cmp.Or(output, "nothing"))
+	r.ui.line("%s", ended)
 	return nil
 }
 

@@ -189,7 +189,7 @@ func (r *Runner) seconds() float64 {
 // command runs a shell command until ctx ends, and returns what became of it.
 func (r *Runner) command(ctx context.Context, text string) metrics.Command {
 	did := metrics.Command{StartedS: r.seconds()}
-	code, output, err := host.Shell(ctx, text)
+	code, output, err := host.Shell(ctx, host.BesideNice, text)
 	did.TookS = r.seconds() - did.StartedS
 	did.Output = r.shown(output)
 	switch {

@@ -77,7 +77,7 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 	r.noteUnpaired(m)
 	r.noteMixed("A", a)
 	r.noteMixed("B", b)
-	if r.Paired && !a.isRecord() {
+	if r.Paired && !r.ofRecord() {
 		r.noteFlags(runs)
 	}
 	starts := m.starts()
