@@ -17,11 +17,9 @@ import (
 // VerbatimOf is the verbatim content of request i; ok is false where its prompt is made of tokens, beside which it may
 // have extra members.
 func (w *Work) VerbatimOf(i int) (l api.Verbatim, ok bool) {
-	if w.Made(i) {
-		return l, false
-	}
 	t := w.Trace.Verbatim(i)
 	forms := [...]api.Form{
+		trace.NoVerbatim:       api.Made,
 		trace.VerbatimText:     api.Text,
 		trace.VerbatimMessages: api.Messages,
 		trace.VerbatimPayload:  api.Payload,
@@ -32,7 +30,7 @@ func (w *Work) VerbatimOf(i int) (l api.Verbatim, ok bool) {
 		Tools:   t.Tools,
 		Extra:   t.Extra,
 	}
-	return l, true
+	return l, l.Form != api.Made
 }
 
 // Made reports whether request i's prompt is made of tokens, and so known to the token.
