@@ -80,6 +80,10 @@ func (m *maker) keep(c *conversation) {
 func (m *maker) extend(c *conversation) {
 	n := blocksOf(int32(c.tokens), m.g.BlockTokens)
 	wanted := int(math.Round(m.g.Reuse*float64(m.refs+n))) - m.reused
+	if n == 1 && m.g.Reuse > 0 && m.g.Reuse < 1 {
+		// else every second prompt would be a hit whole, and of two servers by turns one would get all hits
+		wanted += m.draw(Range{-4, 4})
+	}
 	wanted = max(0, min(wanted, n))
 	known := m.known(c, wanted)
 	known = known[:min(wanted, len(known))]

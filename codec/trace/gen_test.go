@@ -49,6 +49,25 @@ func TestGenerateGolden(t *testing.T) {
 	}
 }
 
+// TestReuseTakesNoTurns: prompts of one block are hits in no order, or one of two servers by turns would get all hits.
+func TestReuseTakesNoTurns(t *testing.T) {
+	for _, reuse := range []float64{0.25, 0.5} {
+		tr := generate(t, Gen{ArrivalNS: spaced(2000, 10e6), InputTokens: Range{100, 500}, OutputTokens: Range{1, 1}, BlockTokens: 512, Reuse: reuse, Seed: 1})
+		seen := map[uint64]bool{}
+		var hits [4]float64
+		for i := range tr.Len() {
+			id := tr.Blocks(i)[0]
+			if seen[id] {
+				hits[i%4]++
+			}
+			seen[id] = true
+		}
+		for _, of := range hits {
+			expect.Near(t, of/500, reuse, 0.08, "reuse %v: %v by turns of four", reuse, hits)
+		}
+	}
+}
+
 // reuseOf is the share of block references that an earlier row, or the same row before, had.
 func reuseOf(tr *Trace) float64 {
 	seen := map[uint64]bool{}
