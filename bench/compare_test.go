@@ -126,7 +126,7 @@ func TestCompare(t *testing.T) {
 	}
 	expect.Contains(t, worse.stderr, "UNDECIDED   ttft.paired:+10%")
 	expect.Equal(t, [2]string{nameA, nameB}, [2]string{a.url, urlB}, "names")
-	for _, words := range []string{"noise floor", "B's TTFT p50 is "} {
+	for _, words := range []string{"noise floor", "B's TTFT p50 was "} {
 		expect.Contains(t, string(readFile(t, page)), words, "the page")
 	}
 	both := runCompare(t, 0, dir("a"), dir("again"), dir("slower"), "--json")

@@ -365,6 +365,8 @@ func (s *searching) sentence(a capacity.Answer) string {
 	if a.HeldS > 0 {
 		text += "; held for " + format.Span(a.HeldS) + " at " + s.number(a.HeldAt, 3) +
 			", and was not tried for longer"
+	} else if a.Low > 0 {
+		text += ", which no longer probe confirmed"
 	}
 	return fmt.Sprintf("%s; %s, %s", text, format.Many(a.Probes, "probe"), format.Span(a.SpentS))
 }

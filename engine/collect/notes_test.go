@@ -126,7 +126,7 @@ func TestVerdictOfRecords(t *testing.T) {
 		"2 requests planned but 1 recorded: please report this as a bug",
 		"the server counted other prompt tokens than were sent in 1 of 1 request: its chat template is not constant, or its tokenizer splits our words: see the notes and --tokenizer",
 		"1 of 1 completion ended short of the recorded length: the server ignores min_tokens and ignore_eos, its context is too small, or its usage counts fewer tokens than it sent: serve with a larger context, or accept it with --no-force-output",
-		"the cache was warm, 1 request hit 80 tokens more than an ideal cold cache could: use --cold flush or salt, restart the server, or accept it with --allow-warm",
+		"the cache was warm, 1 request hit 80 tokens more than an ideal cold cache could: use --cold flush or salt, another --seed, restart the server, or accept it with --allow-warm",
 	}
 	if got.Valid || !slices.Equal(said(got), want) {
 		t.Errorf("got %q\nwant %q", said(got), want)

@@ -72,4 +72,8 @@ func TestTrendWords(t *testing.T) {
 	if got := trend.Words(); !strings.HasSuffix(got, "(prompt tokens × 3.40, requests/s +40 %)") {
 		t.Errorf("words of a load: %q", got)
 	}
+	trend.Last = 1
+	if got := trend.Words(); strings.Contains(got, "the load changed") {
+		t.Errorf("a load that grew made it faster: %q", got)
+	}
 }

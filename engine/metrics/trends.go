@@ -79,6 +79,10 @@ func (t *Trend) Words() string {
 	words += depend
 	var load []string
 	for _, key := range slices.Sorted(maps.Keys(t.Load)) {
+		rose := t.Last > t.First
+		if t.Load[key] > 0 != rose { // what grew makes nothing faster
+			continue
+		}
 		name := strings.ReplaceAll(strings.ReplaceAll(key, "_per_s", "/s"), "_", " ")
 		changed := fmt.Sprintf(" %+.0f %%", 100*t.Load[key])
 		if factor := 1 + t.Load[key]; factor >= 2 {

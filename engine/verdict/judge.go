@@ -150,7 +150,7 @@ func faults(s *metrics.Summary) []metrics.Reason {
 				"--no-force-output"},
 		{float64(aboveIdeal) > warmTolerance*float64(t.Prompt) &&
 			!s.Limits.AllowWarm, metrics.Warm, warm, "",
-			"use --cold flush or salt, restart the server, or accept it with --allow-warm"},
+			"use --cold flush or salt, another --seed, restart the server, or accept it with --allow-warm"},
 		{w.RefusedRows > 0, metrics.Refused,
 			format.Many(w.RefusedRows, "row") + " of the selection could not be replayed", "",
 			"see the notes on the trace"},

@@ -232,12 +232,19 @@ func sendingCauses(s *metrics.Summary) (causes []cause) {
 			"raise --max-memory, give the client more cores, or " + lessLoad(s),
 		})
 	}
-	if c := &s.Connections; float64(c.NotReady) > most && 10*c.MaxWaitMS*1e3 > s.DriftUS.P99 {
+	c := &s.Connections
+	unopened := float64(c.NotReady) > most && 10*c.MaxWaitMS*1e3 > s.DriftUS.P99
+	if unopened {
 		causes = append(causes, cause{
 			format.Requests(c.NotReady) + " found no open connection",
 			"longest wait " + format.Milliseconds(c.MaxWaitMS),
 			"check whether the server accepts slowly, or the descriptor limit is low (ulimit -n)",
 		})
+	}
+	// in a closed loop readers send, too, and others open connections
+	if s.Client.SenderRunQueueS == nil || unopened {
+		return append(causes, machineCauses(s, "the client's threads", "all cores'", s.Client.RunQueueS,
+			s.Run.Host.CPUs)...)
 	}
 	return append(causes, machineCauses(s, "the sending threads", "their", s.Client.SenderRunQueueS,
 		s.Client.Senders)...)
