@@ -147,6 +147,7 @@ func (p *Prepared) plan(context.Context) error {
 			SessionsThink)
 	}
 	p.Plan = plan
+	p.Speed = o.Pacing.Scale
 	if o.Sender == SenderProcess { // refused before anything is built
 		err := engine.CheckSenderProcess(&plan, o.routesLate(), o.Sessions.History == HistoryLive)
 		if err != nil {

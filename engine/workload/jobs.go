@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -17,9 +18,12 @@ func (w *Work) describeJobs(records []record.Record) {
 	if t.Job == nil && !graph.Waits() {
 		return
 	}
-	at := t.ArrivalNS
-	if w.Plan.Open() {
-		at = w.Plan.ReleaseNS
+	at := w.Plan.ReleaseNS
+	if !w.Plan.Open() {
+		at = nil
+		for _, ns := range t.ArrivalNS {
+			at = append(at, int64(float64(ns)/cmp.Or(w.Speed, 1)))
+		}
 	}
 	number, n := t.JobNumbers()
 	jobs := make([]struct {

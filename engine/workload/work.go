@@ -43,6 +43,7 @@ type Work struct {
 	Played   bool            // the trace is of plays: fingerprints have blocks by their ids
 	Before   []int32         // see Plays; nil without these
 	Spare    int             // how many of Targets, the last, have no server: others may join in their places
+	Speed    float64         // divides the trace's times where the plan has none, as in lanes; 0 = 1
 	Choices  int             // answers that the run's extra members ask each request for (api.Choices)
 	Numbers  []int32         // of its requests in the whole work, ascending; nil = this is the whole
 	records  []record.Record // of its requests as they are in the whole work, if it is a part

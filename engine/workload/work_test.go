@@ -89,4 +89,8 @@ func TestRecordsOfJobs(t *testing.T) {
 	none := int64(record.None)
 	want := []said{{0, "a", 3, 800e6, ""}, {1, "b", 2, none, ""}, {1, "", none, none, "1s"}, {0, "", none, none, "0"}, {0, "", none, none, "0 3s"}}
 	expect.List(t, got, want)
+	// lanes have no planned times, and the same distances
+	w.Plan = must.Have(sched.Closed(tr.Len(), 1, 0))(t)
+	w.Speed = 2
+	expect.Equal(t, w.Records("run", workload.IdealHits{}, backend)[0].JobRecordedNS, 800e6)
 }
