@@ -1,12 +1,19 @@
 package bench
 
 import (
+	"bytes"
+	"encoding/json"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/google/jsonschema-go/jsonschema"
+
 	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // TestLinesOfPages: each line for newcomers runs as it stands, but for servers' addresses and how long it takes, over a
@@ -45,6 +52,34 @@ func TestLinesOfPages(t *testing.T) {
 					t.Errorf("%s: %v\n%s", m[1], err, said)
 				}
 			}
+			must.Do(t, filepath.WalkDir(home, func(path string, _ fs.DirEntry, err error) error {
+				validBySchema(t, path)
+				return err
+			}))
 		})
+	}
+}
+
+// validBySchema: a file of results is valid by the schema of its name in the repository, if there is one.
+func validBySchema(t *testing.T, path string) {
+	t.Helper()
+	name := strings.TrimSuffix(strings.TrimSuffix(strings.Replace(filepath.Base(path), "compared.", "compare.", 1), "l"), ".json")
+	text, err := os.ReadFile("../cmd/fastreplay/manual/" + name + ".schema.json")
+	if err != nil || name == "trace" {
+		return
+	}
+	var schema jsonschema.Schema
+	must.Do(t, json.Unmarshal(text, &schema))
+	resolved := must.Have(schema.Resolve(nil))(t)
+	in := json.NewDecoder(bytes.NewReader(readFile(t, path)))
+	for n := 0; n == 0 || in.More(); n++ {
+		var value map[string]any
+		must.Do(t, in.Decode(&value), path)
+		must.Do(t, resolved.Validate(value), path)
+		for key := range value {
+			if schema.Properties[key] == nil {
+				t.Errorf("%s: %s is not in its schema", path, key)
+			}
+		}
 	}
 }

@@ -136,11 +136,12 @@ func (s *searching) note(o capacity.Outcome) error {
 
 // result is capacity.json, and what --json prints.
 type result struct {
-	Sentence string             `json:"sentence"`
-	Over     string             `json:"over"`
-	SLO      string             `json:"slo"`
-	Limiter  string             `json:"limiter"`
-	Answer   capacity.Answer    `json:"answer"`
+	Schema   int                `json:"schema"`   // version of this file: 1
+	Sentence string             `json:"sentence"` // the answer in words
+	Over     string             `json:"over"`     // what a load is, as --over
+	SLO      string             `json:"slo"`      // objectives, as --slo
+	Limiter  string             `json:"limiter"`  // what limits the load, in words
+	Answer   capacity.Answer    `json:"answer"`   // the largest load and its interval
 	Replicas *capacity.Replicas `json:"replicas"` // by minute of the trace; null if nobody knows
 	Probes   []capacity.Outcome `json:"probes"`   // without slices, which probes.jsonl has
 }
@@ -158,7 +159,7 @@ func (s *searching) result() (*result, *capacity.Page) {
 	for i := range probes {
 		probes[i].Summarize(len(s.objectives))
 	}
-	r := &result{s.sentence(a), s.o.over, s.o.slo, s.limiter(a), a, s.replicas(a), probes}
+	r := &result{1, s.sentence(a), s.o.over, s.o.slo, s.limiter(a), a, s.replicas(a), probes}
 	return r, &capacity.Page{
 		Sweep: s.o.sweep, Title: s.title(), Sentence: r.Sentence, Unit: s.o.kind.unit,
 		Falling:    s.config().Falling,
@@ -199,7 +200,7 @@ func (s *searching) conclude(out io.Writer, interrupted bool) error {
 	sentences := []string{r.Sentence, r.Answer.Why, r.Answer.Doubt, r.Answer.Part.Words(), r.Replicas.Words()}
 	var answer any = r
 	if sweep, is := s.prober.(*capacity.Sweep); is {
-		answer = swept{s.o.over, s.o.slo, sweep.Why(), page.Outcomes}
+		answer = swept{1, s.o.over, s.o.slo, sweep.Why(), page.Outcomes}
 		sentences = []string{sweep.Why()}
 		if len(s.outcomes) > 0 {
 			sentences = append(append(sentences, s.measured()...), s.warmIns())

@@ -18,8 +18,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/format"
 )
 
-//go:generate go test -run TestManualIsFresh . -update
-//go:generate go test -run TestSummarySchema ../../engine/report -update
+//go:generate go test -run TestManualIsFresh|TestSchemas . -update
 
 // newHelpCommand shows the help of a command, or a page of the manual. If both have the name, it shows both.
 func newHelpCommand(root *cobra.Command) *cobra.Command {

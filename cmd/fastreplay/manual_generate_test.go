@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"go/ast"
@@ -339,6 +340,59 @@ func resultFiles() []resultFile {
 		{"compare", reflect.TypeFor[compare.Result](), nil},
 		{"run.json", reflect.TypeFor[report.Plan](), nil},
 	}
+}
+
+// TestSchemas: the schemas in the repository are those of what is written as JSON; with -update they are written.
+func TestSchemas(t *testing.T) {
+	files := append(resultFiles(), resultFile{"capacity.json", reflect.TypeFor[result](), nil}, resultFile{"sweep.json", reflect.TypeFor[swept](), nil})
+	for _, f := range files {
+		schema := newKeys(t, f).schema(f.holds)
+		for key, comment := range f.derived {
+			schema["properties"].(map[string]any)[key] = map[string]any{"type": []string{"number", "null"}, "description": comment}
+		}
+		schema["$schema"], schema["title"], schema["type"] = "https://json-schema.org/draft/2020-12/schema", f.name+" of fastreplay", "object"
+		text := append(must.Have(json.MarshalIndent(schema, "", " "))(t), '\n')
+		name, _, _ := strings.Cut(f.name, ".")
+		file := filepath.Join("manual", name+".schema.json")
+		if *update {
+			must.Do(t, os.WriteFile(file, text, 0o644))
+		}
+		expect.Equal(t, string(must.Have(os.ReadFile(file))(t)), string(text), "%s: go generate ./cmd/fastreplay", file)
+	}
+}
+
+// schema is the JSON Schema of a type. What is absent may be null, and later versions may have further keys.
+func (k *keys) schema(of reflect.Type) map[string]any {
+	kind, schema := "number", map[string]any{}
+	switch value, object := k.value(of, true); {
+	case strings.HasPrefix(value, "list"):
+		if of.Kind() == reflect.Pointer {
+			of = of.Elem()
+		}
+		kind, schema["items"] = "array", k.schema(of.Elem())
+	case object != nil:
+		properties := map[string]any{}
+		for _, f := range k.fields(object) {
+			key, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+			property := k.schema(f.Type)
+			if strings.Contains(options, "string") {
+				property["type"] = []string{"string", "null"}
+			}
+			if comment := k.comment(f.owner, f.Name); comment != "" {
+				property["description"] = comment
+			}
+			properties[key] = property
+		}
+		kind, schema["properties"] = "object", properties
+	case value == "object", value == "distribution":
+		kind = "object"
+	case value == "text", value == "date":
+		kind = "string"
+	case value == "true or false":
+		kind = "boolean"
+	}
+	schema["type"] = []string{kind, "null"}
+	return schema
 }
 
 // keys lists the keys of a file, an object a section.

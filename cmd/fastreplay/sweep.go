@@ -65,8 +65,9 @@ func (o *probingOptions) checkAt() error {
 
 // swept is sweep.json, and what --json prints.
 type swept struct {
-	Over   string             `json:"over"`
-	SLO    string             `json:"slo"`
-	Why    string             `json:"why"` // why it ended before its time; "" if it did not
-	Probes []capacity.Outcome `json:"probes"`
+	Schema int                `json:"schema"` // version of this file: 1
+	Over   string             `json:"over"`   // what a load is, as --over
+	SLO    string             `json:"slo"`    // objectives, as --slo
+	Why    string             `json:"why"`    // why it ended before its time; "" if it did not
+	Probes []capacity.Outcome `json:"probes"` // a run at each load
 }

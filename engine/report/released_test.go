@@ -3,7 +3,6 @@ package report
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -60,21 +59,10 @@ func kept(t *testing.T, path string, was, is any) {
 	}
 }
 
-// TestSummarySchema: the schema of summary.json in the repository is that of its type, and every summary is valid by it.
-// Later versions may have further keys, so it allows them. With -update it is written.
+// TestSummarySchema: every summary is valid by the schema in the repository.
 func TestSummarySchema(t *testing.T) {
-	const file = "../../cmd/fastreplay/manual/summary.schema.json"
-	schema := must.Have(jsonschema.For[metrics.Summary](&jsonschema.ForOptions{IgnoreInvalidTypes: true}))(t)
-	schema.Schema, schema.Title = "https://json-schema.org/draft/2020-12/schema", fmt.Sprint("summary.json of fastreplay, schema ", metrics.Schema)
-	open(schema)
-	checksum := schema.Properties["records"].Properties["checksum"] // its tag says string, which For does not read
-	checksum.Type, checksum.Minimum = "string", nil
-	schema.Required = []string{"schema", "verdict", "run", "requests"}
-	text := append(must.Have(json.MarshalIndent(schema, "", " "))(t), '\n')
-	if *update {
-		must.Do(t, os.WriteFile(file, text, 0o644))
-	}
-	expect.Equal(t, string(must.Have(os.ReadFile(file))(t)), string(text), "go test ./engine/report -run TestSummarySchema -update")
+	var schema jsonschema.Schema
+	must.Do(t, json.Unmarshal(must.Have(os.ReadFile("../../cmd/fastreplay/manual/summary.schema.json"))(t), &schema))
 	resolved := must.Have(schema.Resolve(nil))(t)
 	summaries := map[string][]byte{}
 	for _, path := range must.Have(filepath.Glob("testdata/v*/summary.json"))(t) {
@@ -92,22 +80,4 @@ func TestSummarySchema(t *testing.T) {
 			t.Errorf("%s: a text is no object", name)
 		}
 	}
-}
-
-// open lets objects have further keys and lack some, as those of other versions, and maps be null.
-func open(s *jsonschema.Schema) {
-	if s == nil {
-		return
-	}
-	s.Required = nil
-	if s.Properties != nil {
-		s.AdditionalProperties = nil
-	} else if s.Type == "object" {
-		s.Type, s.Types = "", []string{"null", "object"}
-	}
-	for _, p := range s.Properties {
-		open(p)
-	}
-	open(s.Items)
-	open(s.AdditionalProperties)
 }
