@@ -148,6 +148,19 @@ def test_commands_become_the_program(command: list[str]) -> None:
     assert subprocess.run([*command, "nofile"], stderr=subprocess.PIPE).returncode == 2
 
 
+@pytest.mark.parametrize(
+    ("shell", "file"),
+    [
+        ("bash", "bash-completion/completions/fastreplay"),
+        ("zsh", "zsh/site-functions/_fastreplay"),
+        ("fish", "fish/vendor_completions.d/fastreplay.fish"),
+    ],
+)
+def test_completions_lie_where_shells_look(shell: str, file: str) -> None:
+    printed = subprocess.run([fastreplay.program(), "completion", shell], stdout=subprocess.PIPE, text=True).stdout
+    assert (Path(sys.prefix) / "share" / file).read_text() == printed
+
+
 def test_flags() -> None:
     flags = dict(max_error_rate=0.01, from_="10m", require=["a", "b"], quiet=True, probe=False, scale=None)
     assert fastreplay._arguments(flags) == [
