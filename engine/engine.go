@@ -149,19 +149,14 @@ func (r *Run) Connect(ctx context.Context) {
 	r.dialer.fillFirst(ctx)
 }
 
-// openRing lets a ring see what comes from the endpoints without TLS, if there may be one.
+// openRing lets a ring see what comes from the endpoints, if there may be one.
 func (r *Run) openRing() {
 	if !r.cfg.Stamps.Ring || r.ring != nil {
 		return
 	}
 	var ports []uint16
 	for _, p := range r.pools {
-		if p.dial.TLS == nil {
-			ports = append(ports, p.addr.Port())
-		}
-	}
-	if len(ports) == 0 {
-		return // what a read decrypts are records, which segments do not end with
+		ports = append(ports, p.addr.Port())
 	}
 	slices.Sort(ports)
 	streams := 1 << 20 // in an open loop, as many as the servers leave open
@@ -174,9 +169,7 @@ func (r *Run) openRing() {
 	}
 	r.ring = ring
 	for _, p := range r.pools {
-		if p.dial.TLS == nil {
-			p.dial.Ring = ring
-		}
+		p.dial.Ring = ring
 	}
 }
 

@@ -130,8 +130,8 @@ func (c *conn) instants(n int) (dataNS, readNS int64) {
 	}
 	at, ok := c.readLag.read.At(wallNS)
 	at = min(now, max(at, c.dataNS, c.startedNS.Load()))
-	if fresh && ok && c.pool.dial.Ring != nil {
-		at = c.noteParts(at)
+	if ok && c.pool.dial.Ring != nil {
+		at = c.noteParts(at, fresh)
 	}
 	c.dataNS = at
 	if fresh { // else it is as of that read
@@ -157,11 +157,14 @@ type part struct {
 }
 
 // noteParts notes when each part of the last read came, if the ring knows it, and returns the instant of the last one.
-// The stamp of the read, atNS, is later than that if the kernel has joined the last part to what was not read.
-func (c *conn) noteParts(atNS int64) (lastNS int64) {
+// The stamp of the read, atNS, is later than that if the kernel has joined the last part to what was not read. It is not
+// fresh if TLS had read the bytes before.
+func (c *conn) noteParts(atNS int64, fresh bool) (lastNS int64) {
 	var known bool
 	if c.arrived, known = c.sock.Arrived(c.arrived[:0]); !known {
-		c.readLag.missed++
+		if fresh {
+			c.readLag.missed++
+		}
 		return atNS
 	}
 	lastNS = max(c.dataNS, c.startedNS.Load())

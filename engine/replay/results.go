@@ -162,7 +162,7 @@ func (r *runner) conclude(found engine.Result) (*metrics.Summary, error) {
 	}
 	stamps := info.Client.Stamps
 	late.Add(r.cfg.Stamps == StampsRing && stamps != nil && !stamps.Ring, "no_ring",
-		"--kernel-timestamps ring: no ring could be made for the ports of these targets (64 at most, none of https), "+
+		"--kernel-timestamps ring: no ring could be made for the ports of these targets (64 at most), "+
 			"so instants are those of the sockets, and late reads are marked")
 	if r.loss != nil {
 		late.Add(!r.loss.Judged(), "abort_not_judged",

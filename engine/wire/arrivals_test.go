@@ -11,10 +11,22 @@ import (
 type network struct {
 	*rand.Rand
 	first   uint32 // sequence number of the first byte
+	longest int    // segment, bytes
 	arrived []int64
 	nowNS   int64
 	losses  int64
 	a       arrivals
+}
+
+func simulated(seed uint64) *network {
+	n := &network{Rand: rand.New(rand.NewPCG(seed, 34))}
+	n.longest = 1 + n.IntN(1+n.IntN(100))
+	n.first = n.Uint32()
+	if seed%2 == 0 {
+		n.first = -n.Uint32N(100) // it wraps soon
+	}
+	n.a.begin(n.first)
+	return n
 }
 
 // segment lets bytes come, at an instant of their own. The ring may lose them.
@@ -48,32 +60,9 @@ func (n *network) readable() (instants []int64) {
 func (n *network) answer(size int, reorders, loses float64) (reads, known int, err error) {
 	n.a.losses.Store(n.losses)
 	begin := int(n.a.read.Load())
-	for range size {
-		n.arrived = append(n.arrived, math.MaxInt64)
-	}
-	var segments []span
-	for at := begin; at < begin+size; {
-		end := min(begin+size, at+1+n.IntN(4))
-		segments = append(segments, span{int64(at), int64(end)})
-		at = end
-	}
-	for i := range segments {
-		if n.Float64() < reorders {
-			j := min(len(segments)-1, i+n.IntN(4))
-			segments[i], segments[j] = segments[j], segments[i]
-		}
-	}
+	segments := n.send(size, reorders)
 	for len(segments) > 0 || int(n.a.read.Load()) < begin+size {
-		if len(segments) > 0 {
-			s := segments[0]
-			segments = segments[1:]
-			n.segment(int(s.begin), int(s.end), n.Float64() < loses)
-			if n.Float64() < reorders { // sent again, with other limits
-				from := begin + n.IntN(size)
-				to := min(begin+size, from+1+n.IntN(6))
-				n.segment(from, to, n.Float64() < loses)
-			}
-		}
+		segments = n.deliver(segments, begin, reorders, loses)
 		if n.IntN(4) > 0 && len(segments) > 0 {
 			continue
 		}
@@ -86,6 +75,42 @@ func (n *network) answer(size int, reorders, loses float64) (reads, known int, e
 		}
 	}
 	return reads, known, nil
+}
+
+// send makes segments of the next size bytes, in order or not.
+func (n *network) send(size int, reorders float64) (segments []span) {
+	begin := len(n.arrived)
+	for range size {
+		n.arrived = append(n.arrived, math.MaxInt64)
+	}
+	for at := begin; at < begin+size; {
+		end := min(begin+size, at+1+n.IntN(n.longest))
+		segments = append(segments, span{int64(at), int64(end)})
+		at = end
+	}
+	for i := range segments {
+		if n.Float64() < reorders {
+			j := min(len(segments)-1, i+n.IntN(4))
+			segments[i], segments[j] = segments[j], segments[i]
+		}
+	}
+	return segments
+}
+
+// deliver lets the first of the segments come, if there are any, and perhaps others again, with other limits. begin is
+// that of the answer.
+func (n *network) deliver(segments []span, begin int, reorders, loses float64) (rest []span) {
+	if len(segments) == 0 {
+		return nil
+	}
+	s := segments[0]
+	n.segment(int(s.begin), int(s.end), n.Float64() < loses)
+	if n.Float64() < reorders {
+		from := begin + n.IntN(len(n.arrived)-begin)
+		to := min(len(n.arrived), from+1+n.IntN(6))
+		n.segment(from, to, n.Float64() < loses)
+	}
+	return segments[1:]
 }
 
 // read reads some of what has come, and compares what the ring says of it with the oracle.
@@ -122,12 +147,8 @@ func TestArrivalsOfEachByte(t *testing.T) {
 	}
 	total, explained, losing := 0, 0, 0
 	for seed := uint64(1); total < want; seed++ {
-		n := &network{Rand: rand.New(rand.NewPCG(seed, 34))}
-		n.first = n.Uint32()
-		if seed%2 == 0 {
-			n.first = -n.Uint32N(100) // it wraps soon
-		}
-		n.a.begin(n.first)
+		n := simulated(seed)
+		n.longest = 4
 		reorders, loses := n.Float64(), 0.
 		if seed%3 == 0 {
 			loses = n.Float64() / 4

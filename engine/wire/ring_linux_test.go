@@ -2,9 +2,12 @@ package wire
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net"
+	"net/http/httptest"
 	"os"
 	"testing"
 	"time"
@@ -16,8 +19,9 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// ringed returns both ends of a connection that a ring sees, and skips where there may be none.
-func ringed(t *testing.T, address string) (near *Socket, far net.Conn) {
+// ringed returns both ends of a connection that a ring sees, and skips where there may be none. With version 0 it is
+// plain, else of TLS.
+func ringed(t *testing.T, address string, version uint16) (near *Socket, far net.Conn) {
 	t.Helper()
 	must.Do(t, ProbeStamps(Stamps{Receive: true}))
 	ln, err := net.Listen("tcp", address)
@@ -32,10 +36,23 @@ func ringed(t *testing.T, address string) (near *Socket, far net.Conn) {
 	}
 	must.Do(t, err)
 	o := DialOptions{Timeout: time.Minute, Stamps: Stamps{Receive: true}, Ring: r}
+	accepted := make(chan net.Conn, 1)
+	if version != 0 {
+		server := httptest.NewTLSServer(nil)
+		defer server.Close()
+		o.TLS = &tls.Config{InsecureSkipVerify: true, MaxVersion: version}
+		ln = tls.NewListener(ln, server.TLS)
+	}
+	go func() {
+		c, _ := ln.Accept()
+		if secure, ok := c.(*tls.Conn); ok {
+			_ = secure.Handshake()
+		}
+		accepted <- c
+	}()
 	near, err = Dial(context.Background(), sched.NewMonotonic(), to, o)
 	must.Do(t, err)
-	far, err = ln.Accept()
-	must.Do(t, err)
+	far = <-accepted
 	t.Cleanup(func() {
 		near.Close()
 		_ = far.Close()
@@ -46,13 +63,18 @@ func ringed(t *testing.T, address string) (near *Socket, far net.Conn) {
 	return near, far
 }
 
+const four = "127.0.0.1:0"
+
 // TestRingTellsSegmentsApart: bytes that one read returns have the instant of their own write each, between the
 // writer's readings of the clock, and none is after the read's stamp. That is later if the kernel has joined them to
 // what the read left.
 func TestRingTellsSegmentsApart(t *testing.T) {
-	for _, address := range []string{"127.0.0.1:0", "[::1]:0"} {
-		t.Run(address, func(t *testing.T) {
-			near, far := ringed(t, address)
+	for _, of := range []struct {
+		address string
+		version uint16
+	}{{four, 0}, {"[::1]:0", 0}, {four, tls.VersionTLS12}, {four, tls.VersionTLS13}} {
+		t.Run(fmt.Sprintf("%s, TLS %x", of.address, of.version), func(t *testing.T) {
+			near, far := ringed(t, of.address, of.version)
 			for range 50 {
 				sizes := []int{1, 300, 2, 70_000, 40}
 				var before, after []int64
@@ -93,7 +115,7 @@ func TestRingTellsSegmentsApart(t *testing.T) {
 
 // TestRingThatLost: what came while the ring was full is unknown until the next answer.
 func TestRingThatLost(t *testing.T) {
-	near, far := ringed(t, "127.0.0.1:0")
+	near, far := ringed(t, four, 0)
 	b := make([]byte, 1<<20)
 	say := func(text string) (known bool) {
 		must.Have(far.Write([]byte(text)))(t)

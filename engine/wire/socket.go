@@ -44,6 +44,9 @@ type Socket struct {
 	in    *stampedReader // nil if the system has no stamps
 	clock sched.Clock
 
+	records *recordReader // nil without TLS, and without a ring
+	data    int           // bytes that the last read returned, with TLS
+
 	// The writer's side, owned by the sender. mu is contended only if TLS answers a key update.
 	mu          sync.Mutex
 	handshaking bool // during the handshake; writes block
@@ -96,7 +99,7 @@ type DialOptions struct {
 	ServerName string        // for TLS, if the configuration has none
 	SendBuffer int           // bytes that the kernel should take at once; 0 = the system's default
 	Stamps     Stamps
-	Ring       *Ring // with Stamps.Receive; not with TLS; nil = none
+	Ring       *Ring // with Stamps.Receive; nil = none
 	Epoll      bool  // an epoll reader watches it in place of Go's poller, if the system has epoll; not with TLS
 }
 
@@ -180,6 +183,9 @@ func (s *Socket) handshake(ctx context.Context, o DialOptions) error {
 	if cfg.ServerName == "" {
 		cfg.ServerName = o.ServerName
 	}
+	if o.Ring != nil {
+		s.records = &recordReader{read: s.in.Read, parts: s.in.arrived}
+	}
 	s.tls, s.handshaking = tls.Client(tlsTransport{s.tcp.(*net.TCPConn), s}, cfg), true
 	if err := s.tls.HandshakeContext(ctx); err != nil {
 		_ = s.tcp.Close()
@@ -191,10 +197,12 @@ func (s *Socket) handshake(ctx context.Context, o DialOptions) error {
 
 // Read blocks until there are bytes, and returns them decrypted. After Interrupt it returns os.ErrDeadlineExceeded.
 func (s *Socket) Read(p []byte) (int, error) {
-	if s.tls != nil {
-		return s.tls.Read(p)
+	if s.tls == nil {
+		return s.readRaw(p)
 	}
-	return s.readRaw(p)
+	n, err := s.tls.Read(p)
+	s.data = n
+	return n, err
 }
 
 // readRaw returns bytes as they arrive, still encrypted with TLS.
@@ -370,9 +378,14 @@ func (s *Socket) Expect() {
 	}
 }
 
-// Arrived appends to dst when each byte of the last read came. False: there is no ring, or it has missed some since
-// Expect. Call it only on a plain connection with Stamps.Receive, once after each read.
-func (s *Socket) Arrived(dst []Arrival) ([]Arrival, bool) { return s.in.arrived(dst) }
+// Arrived appends to dst when each byte of the last read came, or could be decrypted. False: there is no ring, or it has
+// missed some since Expect. Call it only on a connection with Stamps.Receive, once after each read.
+func (s *Socket) Arrived(dst []Arrival) ([]Arrival, bool) {
+	if s.records == nil {
+		return s.in.arrived(dst)
+	}
+	return append(dst, Arrival{s.data, s.records.atNS}), s.records.atNS != 0
+}
 
 // Queued is how many bytes the last read found in the kernel, encrypted ones with TLS, and how many of them it left
 // there. Call it only on a connection with Stamps.Receive.
@@ -406,7 +419,12 @@ type tlsTransport struct {
 	s *Socket
 }
 
-func (c tlsTransport) Read(p []byte) (int, error) { return c.s.readRaw(p) }
+func (c tlsTransport) Read(p []byte) (int, error) {
+	if c.s.records != nil {
+		return c.s.records.Read(p)
+	}
+	return c.s.readRaw(p)
+}
 
 func (c tlsTransport) Write(p []byte) (int, error) {
 	if c.s.handshaking {

@@ -50,8 +50,9 @@ type stampedReader struct {
 	isNew   bool  // takeNew was not called since the last read
 	segment int64 // of the connection's largest segment, bytes
 
-	ring *Ring // nil = none
-	came *arrivals
+	ring      *Ring // nil = none
+	came      *arrivals
+	uncounted int // bytes of the last read that came.read does not have yet
 
 	errors *errorQueue // nil if sending is not stamped
 }
@@ -159,10 +160,9 @@ func (r *stampedReader) took(n int, errno syscall.Errno) bool {
 	if errno == unix.EAGAIN {
 		return false
 	}
-	if r.came != nil {
-		r.came.read.Add(int64(r.n))
-	}
+	r.count()
 	r.n = n
+	r.uncounted = n
 	r.wallNS = 0
 	r.isNew = errno == 0 && n > 0
 	if r.isNew {
@@ -171,6 +171,14 @@ func (r *stampedReader) took(n int, errno syscall.Errno) bool {
 		r.unread = parseUnread(control)
 	}
 	return true
+}
+
+// count lets the ring forget what was read.
+func (r *stampedReader) count() {
+	if r.came != nil {
+		r.came.read.Add(int64(r.uncounted))
+	}
+	r.uncounted = 0
 }
 
 // watch lets the ring note what comes from now on.
@@ -184,7 +192,9 @@ func (r *stampedReader) arrived(dst []Arrival) ([]Arrival, bool) {
 	if r.ring == nil {
 		return dst, false
 	}
-	return r.ring.arrived(r.came, dst, r.n)
+	dst, known := r.ring.arrived(r.came, dst, r.n)
+	r.count() // now: if the ring has lost the end of an answer, the next one must not seem to come behind a hole
+	return dst, known
 }
 
 // expect notes that all bytes before the next answer were read.
