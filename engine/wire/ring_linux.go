@@ -242,13 +242,18 @@ func (r *Ring) unwatch(a *arrivals) {
 // attempts are how often a reader tries the lock, for some 10 µs. Who holds it longer has lost its processor.
 const attempts = 1000
 
-// arrived is arrivals.next, with all that has come until now. It never waits for who has lost its processor: then
-// nothing is known.
-func (r *Ring) arrived(a *arrivals, dst []Arrival, n int) ([]Arrival, bool) {
+// arrived is arrivals.next, with all that has come until now. Unless it is patient, it never waits for who has lost its
+// processor: then nothing is known.
+func (r *Ring) arrived(a *arrivals, dst []Arrival, n int, patient bool) ([]Arrival, bool) {
 	for tried := 1; !r.mu.TryLock(); tried++ {
-		if tried == attempts {
+		if tried < attempts {
+			continue
+		}
+		if !patient {
 			return dst, false
 		}
+		r.mu.Lock()
+		break
 	}
 	defer r.mu.Unlock()
 	r.drain()

@@ -184,7 +184,8 @@ func (s *Socket) handshake(ctx context.Context, o DialOptions) error {
 		cfg.ServerName = o.ServerName
 	}
 	if o.Ring != nil {
-		s.records = &recordReader{read: s.in.Read, parts: s.in.arrived}
+		parts := func(dst []Arrival) ([]Arrival, bool) { return s.in.arrived(dst, true) }
+		s.records = &recordReader{read: s.in.Read, parts: parts}
 	}
 	s.tls, s.handshaking = tls.Client(tlsTransport{s.tcp.(*net.TCPConn), s}, cfg), true
 	if err := s.tls.HandshakeContext(ctx); err != nil {
@@ -382,7 +383,7 @@ func (s *Socket) Expect() {
 // missed some since Expect. Call it only on a connection with Stamps.Receive, once after each read.
 func (s *Socket) Arrived(dst []Arrival) ([]Arrival, bool) {
 	if s.records == nil {
-		return s.in.arrived(dst)
+		return s.in.arrived(dst, false)
 	}
 	return append(dst, Arrival{s.data, s.records.atNS}), s.records.atNS != 0
 }

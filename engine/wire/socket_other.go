@@ -71,7 +71,9 @@ func (*stampedReader) watch(*Ring)              { panic("BUG: no kernel timestam
 func (*stampedReader) expect()                  {}
 func (*stampedReader) close()                   {}
 
-func (*stampedReader) arrived([]Arrival) ([]Arrival, bool) { panic("BUG: no kernel timestamps here") }
+func (*stampedReader) arrived([]Arrival, bool) ([]Arrival, bool) {
+	panic("BUG: no kernel timestamps here")
+}
 
 // Ring is the twin for systems without packet sockets: it is never made.
 type Ring struct{}

@@ -187,12 +187,13 @@ func (r *stampedReader) watch(ring *Ring) {
 	r.came = ring.watch(r.raw)
 }
 
-// arrived appends to dst when each byte of the last read came. False: that is not known.
-func (r *stampedReader) arrived(dst []Arrival) ([]Arrival, bool) {
+// arrived appends to dst when each byte of the last read came. False: that is not known. If nobody waits for this reader,
+// it may be patient: many goroutines take turns at the ring.
+func (r *stampedReader) arrived(dst []Arrival, patient bool) ([]Arrival, bool) {
 	if r.ring == nil {
 		return dst, false
 	}
-	dst, known := r.ring.arrived(r.came, dst, r.n)
+	dst, known := r.ring.arrived(r.came, dst, r.n, patient)
 	r.count() // now: if the ring has lost the end of an answer, the next one must not seem to come behind a hole
 	return dst, known
 }

@@ -31,10 +31,14 @@ wrk.body = '{"model":"m","prompt":[%s],"max_tokens":16,"stream":%s}'
 class Server:
     """A server of the given streams, until the block ends."""
 
-    def __init__(self, built, tokens, gap_us, first_us=20_000):
+    def __init__(self, built, tokens, gap_us, secure=False):
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
-        command = [f"{built}/server", *map(str, (self.port, tokens, gap_us, first_us))]
+        command = [f"{built}/server", *map(str, (self.port, tokens, gap_us, 20_000))]
+        self.url = f"http://127.0.0.1:{self.port}"
+        if secure:
+            command.append(f"{built}/pem")
+            self.url = self.url.replace("http", "https")
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
     def __enter__(self):
@@ -68,8 +72,7 @@ def client(command):
 
 def replay(built, binary, server, trace, *flags):
     out = tempfile.mkdtemp(dir=built)
-    url = f"http://127.0.0.1:{server.port}"
-    cpu_s, mb = client([binary, trace, "--url", url, "--no-probe", "--quiet", "--output", out, *flags])
+    cpu_s, mb = client([binary, trace, "--url", server.url, "--no-probe", "--quiet", "--output", out, *flags])
     with open(f"{out}/summary.json") as file:
         summary = json.load(file)
     shutil.rmtree(out)
@@ -106,8 +109,7 @@ def closed(built, binary, stream):
             script = f"{built}/request.lua"
             with open(script, "w") as file:
                 file.write(LUA % (PROMPT, str(stream).lower()))
-            url = f"http://127.0.0.1:{server.port}/v1/completions"
-            cpu_s, mb = client(["wrk", "-t1", f"-c{IN_FLIGHT}", "-d3s", "-s", script, url])
+            cpu_s, mb = client(["wrk", "-t1", f"-c{IN_FLIGHT}", "-d3s", "-s", script, f"{server.url}/v1/completions"])
             answered = server.stop()
         else:
             trace = trace_of(built, REQUESTS, 20_000, 16)
@@ -159,15 +161,16 @@ def rank(values, share):
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 
-def stamps(built, binary, streams, gap_us, seconds, busy, *more):
+def stamps(built, binary, streams, gap_us, seconds, busy, *more, secure=False):
     """Errors of first tokens and gaps, by the server's own instants, in us."""
     tokens = seconds * 1_000_000 // gap_us
     log = f"{built}/chunks.csv"
     loops = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(busy)]
     try:
-        with Server(built, tokens, gap_us) as server:
+        with Server(built, tokens, gap_us, secure) as server:
             trace = trace_of(built, streams, streams, tokens)
             flags = ["--chunk-log", log, *(["--realtime", "off"] if busy else []), *more]
+            flags += ["--insecure"] if secure else []
             _, _, summary = replay(built, binary, server, trace, *flags)
     finally:
         for loop in loops:
@@ -225,6 +228,7 @@ def main():
         "floor": lambda binary: events(built, binary, *map(int, sizes)),
         "tokens": lambda binary: tokens_counted(built, binary, *map(int, sizes)),
         "stamps": lambda binary: stamps(built, binary, *map(int, sizes)),
+        "https": lambda binary: stamps(built, binary, *map(int, sizes), secure=True),
     }
     measured = {binary: [] for binary in binaries}
     for _ in range(int(times)):

@@ -1,7 +1,8 @@
 // A recording server that shares no code with any client: one thread with epoll, HTTP/1.1, answers of the completions API.
 //
-//   server PORT TOKENS GAP_US FIRST_US
+//   server PORT TOKENS GAP_US FIRST_US [PEM]
 //
+// Built with -DTLS -lssl it speaks TLS, if PEM is a file of a key and its certificate.
 // A request that asks for a stream gets TOKENS events: all in one write if GAP_US is 0, else the first after FIRST_US and
 // one each GAP_US, each with the instant before its write ("sent_ns", CLOCK_MONOTONIC). Any other request gets one whole
 // answer. SIGTERM ends it: it prints how many requests and events it has answered.
@@ -20,11 +21,18 @@
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef TLS
+#include <openssl/ssl.h>
+static SSL_CTX *context; // NULL: none
+#endif
 
 enum { MOST_CONNECTIONS = 1 << 16, MOST_BURST = 64 };
 
 struct connection {
 	int fd;
+#ifdef TLS
+	SSL *tls;
+#endif
 	int left;      // events to come
 	int place;     // in the heap; -1 = none
 	uint64_t next; // when the next event leaves, ns
@@ -88,12 +96,31 @@ static void leave(struct connection *c) {
 static void end(struct connection *c) {
 	if (c->place >= 0)
 		leave(c);
+#ifdef TLS
+	SSL_free(c->tls);
+#endif
 	close(c->fd);
 	connections[c->fd] = NULL;
 	free(c);
 }
 
+// read_some is recv(2).
+static ssize_t read_some(struct connection *c, char *to, size_t size) {
+#ifdef TLS
+	if (c->tls) {
+		int n = SSL_read(c->tls, to, size);
+		errno = SSL_get_error(c->tls, n) == SSL_ERROR_WANT_READ ? EAGAIN : EPROTO;
+		return n > 0 ? n : -1;
+	}
+#endif
+	return recv(c->fd, to, size, 0);
+}
+
 static int write_all(struct connection *c, const char *text, int size) {
+#ifdef TLS
+	if (c->tls)
+		return SSL_write(c->tls, text, size) == size;
+#endif
 	return send(c->fd, text, size, MSG_NOSIGNAL) == size;
 }
 
@@ -148,6 +175,13 @@ static void accept_all(int listener, int epoll) {
 		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 		c->fd = fd;
 		c->place = -1;
+#ifdef TLS
+		if (context) {
+			c->tls = SSL_new(context);
+			SSL_set_fd(c->tls, fd);
+			SSL_set_accept_state(c->tls);
+		}
+#endif
 		connections[fd] = c;
 		struct epoll_event e = {.events = EPOLLIN | EPOLLET, .data.fd = fd};
 		epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &e);
@@ -156,7 +190,7 @@ static void accept_all(int listener, int epoll) {
 
 static void receive(struct connection *c) {
 	for (;;) {
-		ssize_t n = recv(c->fd, c->in + c->have, sizeof c->in - c->have, 0);
+		ssize_t n = read_some(c, c->in + c->have, sizeof c->in - c->have);
 		if (n < 0 && errno == EAGAIN)
 			return;
 		if (n > 0)
@@ -165,8 +199,10 @@ static void receive(struct connection *c) {
 			end(c);
 			return;
 		}
+#ifndef TLS
 		if (c->have == 0) // of a closed loop, no more is to come
 			return;
+#endif
 	}
 }
 
@@ -193,8 +229,16 @@ static void stop(int signal) {
 }
 
 int main(int count, char **args) {
+#ifdef TLS
+	if (count == 6) {
+		context = SSL_CTX_new(TLS_server_method());
+		SSL_CTX_use_PrivateKey_file(context, args[5], SSL_FILETYPE_PEM);
+		SSL_CTX_use_certificate_chain_file(context, args[5]);
+		count = 5;
+	}
+#endif
 	if (count != 5) {
-		fprintf(stderr, "usage: server PORT TOKENS GAP_US FIRST_US\n");
+		fprintf(stderr, "usage: server PORT TOKENS GAP_US FIRST_US [PEM]\n");
 		return 2;
 	}
 	tokens = atoi(args[2]);
