@@ -6,8 +6,9 @@ import (
 )
 
 // recordReader reads a connection for crypto/tls, and never hands on bytes beyond the end of a record. So the data that
-// crypto/tls returns next are of the record whose last byte was handed on last. That holds whatever records carry, which
-// TLS 1.3 hides: data, nothing but padding, or keys. Data can be read once the last byte of their record has come.
+// crypto/tls returns next are of the record whose last byte was handed on last. That holds whatever records carry,
+// which TLS 1.3 hides: data, nothing but padding, or keys. Data can be read once the last byte of their record has
+// come.
 type recordReader struct {
 	read  func([]byte) (int, error)         // from the connection
 	parts func([]Arrival) ([]Arrival, bool) // when each byte of that read came; false: that is not known

@@ -379,8 +379,8 @@ func (s *Socket) Expect() {
 	}
 }
 
-// Arrived appends to dst when each byte of the last read came, or could be decrypted. False: there is no ring, or it has
-// missed some since Expect. Call it only on a connection with Stamps.Receive, once after each read.
+// Arrived appends to dst when each byte of the last read came, or could be decrypted. False: there is no ring, or it
+// has missed some since Expect. Call it only on a connection with Stamps.Receive, once after each read.
 func (s *Socket) Arrived(dst []Arrival) ([]Arrival, bool) {
 	if s.records == nil {
 		return s.in.arrived(dst, false)

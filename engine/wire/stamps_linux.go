@@ -187,8 +187,8 @@ func (r *stampedReader) watch(ring *Ring) {
 	r.came = ring.watch(r.raw)
 }
 
-// arrived appends to dst when each byte of the last read came. False: that is not known. If nobody waits for this reader,
-// it may be patient: many goroutines take turns at the ring.
+// arrived appends to dst when each byte of the last read came. False: that is not known. If nobody waits for this
+// reader, it may be patient: many goroutines take turns at the ring.
 func (r *stampedReader) arrived(dst []Arrival, patient bool) ([]Arrival, bool) {
 	if r.ring == nil {
 		return dst, false
