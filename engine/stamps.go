@@ -157,8 +157,8 @@ type part struct {
 }
 
 // noteParts notes when each part of the last read came, if the ring knows it, and returns the instant of the last one.
-// The stamp of the read, atNS, is later than that if the kernel has joined the last part to what was not read. It is not
-// fresh if TLS had read the bytes before.
+// The stamp of the read, atNS, is later than that if the kernel has joined the last part to what was not read. It is
+// not fresh if TLS had read the bytes before.
 func (c *conn) noteParts(atNS int64, fresh bool) (lastNS int64) {
 	var known bool
 	if c.arrived, known = c.sock.Arrived(c.arrived[:0]); !known {
