@@ -491,7 +491,7 @@ func (c *conn) brokenOff() bool {
 // unread reports whether the server provably did not read the request. Either the kernel took no byte of it. Or the
 // connection ended with a FIN, which acknowledges what came before it, and the peer's kernel acknowledged no byte of
 // the request. A reset proves nothing. TCP_INFO is the same here whether the request lies unread in the server's
-// kernel, or was read and acted upon (none acknowledged, all in SIOCOUTQ; 400 of 400 each, Linux 6.18).
+// kernel, or was read and acted upon. None is acknowledged, all is in SIOCOUTQ (400 of 400 each, Linux 6.18).
 // Acknowledgements are delayed by up to 40 ms. If the system cannot report what was acknowledged, unread assumes that a
 // connection that had been idle was closed before it read the request.
 func (c *conn) unread() bool {

@@ -76,8 +76,8 @@ func (b *lateRouter) choose(i int) *pool {
 	}
 }
 
-// needs sets how many requests are due at each endpoint: of those from one number up to another, if they are planned,
-// or else of as many, which level what is in flight if none ends before.
+// needs sets how many requests are due at each endpoint. They are those from one number up to another, if they are
+// planned. Else they are as many, which level what is in flight if none ends before.
 func (b *lateRouter) needs(from, to int64) {
 	for _, p := range b.pools {
 		p.due = 0

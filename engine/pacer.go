@@ -11,7 +11,7 @@ import (
 )
 
 // A pacer decides when requests are released. It releases a request by calling send. If only the clock releases
-// requests, it has no queue. Otherwise its queue holds requests back until what they wait for has been sent or has
+// requests, it has no queue. Otherwise its queue holds requests back. They wait for others that must be sent or have
 // ended, or until a closed loop or a cap has room. The pacer sends what leaves the queue without holding the queue's
 // mutex.
 type pacer struct {

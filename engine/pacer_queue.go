@@ -12,9 +12,9 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// queue has which requests may be released, of a plan that does not only follow the clock: in a closed loop, under a
-// cap, or where requests wait for others. It reads no clock and sends nothing: those who call it say what has happened,
-// and when. Any goroutine may call it. The mutex guards what changes.
+// queue has which requests may be released, of a plan that does not only follow the clock. That is a closed loop, a
+// cap, or one in which requests wait for others. It reads no clock and sends nothing: those who call it say what has
+// happened, and when. Any goroutine may call it. The mutex guards what changes.
 type queue struct {
 	plan       sched.Plan
 	turns      *sched.Dependencies // of the plan; empty if no request waits for another

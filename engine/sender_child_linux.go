@@ -176,7 +176,7 @@ type linkReader struct {
 }
 
 // next waits for a message; false: the other side has closed the link. It keeps its P: else Go's monitor would take it
-// back for each message, and look every 20 µs for others to take for a millisecond after that.
+// back for each message. For a millisecond after that, it would look every 20 µs for others to take.
 func (r *linkReader) next() bool {
 	r.iov.Base = &r.message[0]
 	r.iov.SetLen(len(r.message))

@@ -2,7 +2,7 @@ package mockllm
 
 import "strings"
 
-// template is text of a protocol in which values of a reply stand:
+// template is text of a protocol in which values of a reply stand.
 //
 //	$name          a value
 //	<name|a|b>     a if a condition holds, else b; "|b" may be missing

@@ -132,8 +132,8 @@ func (s *searching) paces(load float64) (warmS, perS, lasts float64) {
 	return warmS, perS, lasts
 }
 
-// warmed is how long a closed loop takes until its requests are as they stay, in s: until each slot has had three, by
-// what a request took at the load before. More slots may make it as many times longer.
+// warmed is how long a closed loop takes until its requests are as they stay, in s. Each slot has had three by then. A
+// request takes as long as at the load before, and more slots may make it as many times longer.
 func warmed(before capacity.Outcome, load float64) float64 {
 	const requests, least = 3, 5 // s
 	took := capacity.TookS(before.Slices, before.SliceS) * max(1, load/before.Load)

@@ -163,7 +163,7 @@ func (r *interleaved) names(pair int) []string {
 }
 
 // seedOf is the flag that gives the pair of a run a seed. So its words are new to caches that kept those of earlier
-// pairs and cannot be flushed, or that a flush leaves alone, such as those in the host's memory.
+// pairs and cannot be flushed. A flush also leaves some alone, such as those in the host's memory.
 func (r *interleaved) seedOf(name string) []string {
 	pair, err := strconv.ParseUint(name[1:], 10, 64)
 	if err != nil || r.same || pair == 1 {
@@ -183,8 +183,8 @@ func givenAs(flags *pflag.FlagSet, name string) string {
 }
 
 // rounds are the names of the runs that are made at once; the first one is a check. If runs follow each other, the
-// sides take turns to be first as the digits of Thue and Morse do: A B, B A, B A, A B. So a steady drift counts for
-// both alike.
+// sides take turns to be first as the digits of Thue and Morse do. That is A B, B A, B A, A B. So a steady drift counts
+// for both alike.
 func (r *interleaved) rounds(interleave string) [][]string {
 	all := [][]string{{r.names(0)[1]}}
 	for pair := range r.runs {

@@ -120,8 +120,8 @@ func (c *Infinite) Answered(blocks []uint64, tokens int) {
 	c.remember(blocks, tokens)
 }
 
-// remember adds a text and returns how many tokens at its front were seen before, its last block, whether that is new,
-// and how many tokens lie beyond it.
+// remember adds a text. It returns how many tokens at its front were seen before and its last block. It also returns
+// whether that block is new, and how many tokens lie beyond it.
 func (c *Infinite) remember(blocks []uint64, tokens int) (shared int, last end, fresh bool, unique int) {
 	for _, id := range blocks {
 		n := min(tokens, c.blockTokens)

@@ -185,8 +185,8 @@ func (l *Lint) Notes() []string {
 	return notes
 }
 
-// ModelsNote says that no request asks for the models of the trace; "" if one may, or if the trace has one model alone,
-// which tells nothing apart.
+// ModelsNote says that no request asks for the models of the trace. It is "" if one may, or if the trace has one model
+// alone, which tells nothing apart.
 func (t *Trace) ModelsNote() string {
 	named := map[string]bool{}
 	for _, owner := range t.Owners {

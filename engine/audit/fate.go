@@ -3,8 +3,8 @@ package audit
 import "github.com/fastreplay/fastreplay/codec/record"
 
 // Fate is what the examinations of a run need of a request: an eighth of its record. Instants and numbers of tokens are
-// as those of a record. It has no pointers: the collector would look through millions of them, and with a million fates
-// first touch memory that is written later, which costs 10 µs a page.
+// as those of a record. It has no pointers, since the collector would look through millions of them. With a million
+// fates it would first touch memory that is written later, which costs 10 µs a page.
 type Fate struct {
 	Profiled bool // it is no primer, and no warm-up
 	Outcome  record.Outcome

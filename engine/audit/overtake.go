@@ -65,7 +65,8 @@ func reach(w *workload.Work, fates []Fate, i int, alike []int32) int64 {
 }
 
 // sharedTokens is the longest common prefix of two requests' prompts as a server sees them. It is the longest possible
-// one if the template's head is unknown, or if the server may have smaller blocks than are known of a verbatim prompt.
+// one if the template's head is unknown. So it is if the server may have smaller blocks than are known of a verbatim
+// prompt.
 func sharedTokens(w *workload.Work, i, j int) int {
 	a, _ := w.CachePrompt(i)
 	b, _ := w.CachePrompt(j)

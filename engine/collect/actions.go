@@ -39,8 +39,8 @@ const (
 // refusedWords are the system's where nobody listens.
 const refusedWords = "connection refused"
 
-// had is what a request had of what it could have: hit tokens of those of an ideal cache, or 1 of 1 if it was good by
-// the bounds of --goodput.
+// had is what a request had of what it could have. That is hit tokens of those of an ideal cache, or 1 of 1 if it was
+// good by the bounds of --goodput.
 type had struct {
 	atNS     int64
 	part, of int64

@@ -66,8 +66,8 @@ func setTransfers(servers *metrics.Servers, instances *metrics.Breakdown) {
 	}
 }
 
-// isOf reports whether the server at a URL may be the instance of that name: its URL, its address, its host, or the
-// first part of its host's name, which is that of the pod in a StatefulSet of Kubernetes.
+// isOf reports whether the server at a URL may be the instance of that name: its URL, its address or its host. It may
+// be the first part of its host's name, too, which is that of the pod in a StatefulSet of Kubernetes.
 func isOf(at, instance string) bool {
 	where, err := url.Parse(at)
 	if err != nil {

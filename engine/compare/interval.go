@@ -232,8 +232,8 @@ func (m *matched) cuts() (all []cut) {
 	return all
 }
 
-// within is the change between two runs. Its interval is the widest of three. They are by 3 to 10 and 20 sections of
-// the time, by groups of conversations, and by what an unseen random walk may have moved.
+// within is the change between two runs. Its interval is the widest of three. One is by sections of the time, 3 to 10
+// and 20 of them, and one by groups of conversations. The third is what an unseen random walk may have moved.
 //
 // The variance of a mean may be larger by long sections than by neighbours among short ones. Then requests depend on
 // each other for longer than a short section, and the interval by sections is wider by as many times. The variance

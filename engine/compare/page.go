@@ -172,8 +172,8 @@ func (m *Metric) inTitle() string {
 	return strings.TrimSpace(Label(latency)) + " " + m.change()
 }
 
-// unchanged says how large a change the noise may hide if none is sure: in the number that is known best, and in that
-// which is known worst.
+// unchanged says how large a change the noise may hide if none is sure. It says so of the number that is known best,
+// and of the one that is known worst.
 func (r *Result) unchanged() string {
 	shown := r.bySize()
 	open := 0

@@ -37,8 +37,8 @@ func (m Remedies) Check() error {
 }
 
 // Apply returns the trace without what the remedies take away, in fastreplay's own format. Names of tenants and models,
-// parameters, headers and dependencies are taken away as well, and sessions are numbered, since a file may name them
-// after people.
+// parameters, headers and dependencies are taken away as well. Sessions are numbered, since a file may name them after
+// people.
 func (m Remedies) Apply(t *trace.Trace) *trace.Trace {
 	s := sessionsOf(t)
 	all := m.rows(t, s)

@@ -50,8 +50,8 @@ func (s *Summary) Interval(metric string, perMille int64) (ms *[2]float64, sough
 	return nil, false
 }
 
-// Enough reports whether a percentile of so many values says something of the server: if it has an interval or, where
-// none was sought, by stats.EnoughSamples.
+// Enough reports whether a percentile of so many values says something of the server. It does if it has an interval.
+// Where none was sought, stats.EnoughSamples says so.
 func (s *Summary) Enough(metric string, perMille, count int64) bool {
 	if interval, sought := s.Interval(metric, perMille); sought {
 		return interval != nil

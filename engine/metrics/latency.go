@@ -294,8 +294,8 @@ func BoundedLatencies() iter.Seq2[int, *Latency] {
 	}
 }
 
-// FindLatency returns the place of a latency in the table by its key, or by an alias of other tools; below 0 if there
-// is none.
+// FindLatency returns the place of a latency in the table by its key, or by an alias of other tools. It is below 0 if
+// there is none.
 func FindLatency(name string) int {
 	return slices.IndexFunc(latencies[:], func(l Latency) bool {
 		return l.Key == name || slices.Contains(l.Aliases, name)

@@ -9,7 +9,7 @@ import (
 )
 
 // A merge tag stands on every field that a merge meets. It says what the values of two targets, or of two clients,
-// come to:
+// come to.
 //
 //	sum, max, min  of numbers
 //	and, or        of what is true or false

@@ -523,7 +523,7 @@ type Part struct {
 	// from the first token chunk to the second, in which prefill hands over to decode; only of instances, absent where
 	// no answer has two
 	SecondGapMS *stats.Percentiles `json:"second_gap_ms,omitempty"`
-	// how long a transfer of a KV cache took on average, by the metrics of the instance; absent if no page that is read
+	// how long a transfer of a KV cache took on average, by the metrics of the instance. Absent if no page that is read
 	// tells that, or if several may be of the instance
 	KVTransferMS *float64 `json:"kv_transfer_ms,omitempty"`
 	// of those that the run did not end early; absent without --goodput
@@ -579,7 +579,7 @@ type Breakdown struct {
 	CV       *float64 `json:"cv"`
 	TokensCV *float64 `json:"tokens_cv"` // likewise of the prompt tokens of ok requests
 
-	// Jain's index of the parts' mean TTFT, (Σx)² / (N·Σx²): 1 if all are alike, 1/N if one waits for all; null below
+	// Jain's index of the parts' mean TTFT, (Σx)² / (N·Σx²): 1 if all are alike, 1/N if one waits for all. Null below
 	// two parts, and if no request of one has a TTFT
 	JainTTFT *float64 `json:"jain_ttft"`
 

@@ -69,7 +69,7 @@ func create(path, mine string, nowNS int64) (*file, error) {
 	}
 }
 
-// createLocked makes a file that is locked from its first moment on: nobody sees it under its name before that, unless
+// createLocked makes a file that is locked from its first moment on. Nobody sees it under its name before that, unless
 // its file system has no links.
 func createLocked(path string) (*os.File, error) {
 	if _, err := os.Lstat(path); err == nil {

@@ -295,8 +295,8 @@ func keepStamps(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, &s)
 }
 
-// arrival is when a request came, on the recorder's clock: now, if the kernel did not stamp it, or the wall clock by
-// which it stamps was just set. Requests of HTTP/2 come beside each other.
+// arrival is when a request came, on the recorder's clock. It is now if the kernel did not stamp it, or if the wall
+// clock by which it stamps was just set. Requests of HTTP/2 come beside each other.
 func (r *Recorder) arrival(req *http.Request) int64 {
 	c, stamped := req.Context().Value(connKey{}).(*stampedConn)
 	if stamped && req.ProtoMajor < 2 && !c.fresh.Swap(false) {

@@ -908,8 +908,8 @@ func slowRow(r *record.Record) []chart.Cell {
 		r.RequestID)...)
 }
 
-// serverLines are what all servers report by time: gauges summed over the latest readings of their pages, the mean KV
-// cache use, and the prefix hit ratio.
+// serverLines are what all servers report by time. They are gauges summed over the latest readings of their pages, the
+// mean KV cache use, and the prefix hit ratio.
 func (p *Pictures) serverLines() []chart.Graph {
 	unknown := func(*metrics.Step) float64 { return math.NaN() }
 	running := p.line("running", unknown)

@@ -69,8 +69,8 @@ func Random(n int, targets []Target, seed uint64) []Place {
 }
 
 // BySession gives all requests of a conversation to the same address. Which one follows from its number and the seed
-// alone, as often as the weights ask for. If a target is added, only conversations move that go there; if one's weight
-// becomes 0, only its own move (rendezvous hashing: Thaler and Ravishankar, IEEE/ACM ToN 6(1), 1998).
+// alone, as often as the weights ask for. If a target is added, only conversations move that go there. If one's weight
+// becomes 0, only its own move. (Rendezvous hashing: Thaler and Ravishankar, IEEE/ACM ToN 6(1), 1998.)
 func BySession(sessions []int64, targets []Target, seed uint64) []Place {
 	all, weights := Addresses(targets)
 	home := map[int64]Place{}
@@ -169,8 +169,8 @@ const DefaultBound = 1.25
 // ByPrefix is the greedy prefix-aware router. Each request goes to the instance that holds the longest prefix of its
 // prompt, in whole engine blocks, by what it was sent before. Of several it goes to the least loaded one: fewest in
 // flight against its weight, then fewest so far, then the first. A prefix that is no longer than the template does not
-// count. With a bound above 0, an instance that would have more than bound times its share of what is in flight is
-// passed over, and so is one of weight 0. The caches must be empty, with as many instances as there are weights. went
+// count. Instances of weight 0 are passed over. With a bound above 0, so is one that would have more than bound
+// times its share of what is in flight. The caches must be empty, with as many instances as there are weights. went
 // are the instances of the first requests, where that is settled. ByPrefix returns the instance of each request.
 func ByPrefix(
 	prompts *kvcache.Prompts, caches *kvcache.Fleet, f Flow, weights []float64, bound float64, went ...int32,

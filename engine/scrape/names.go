@@ -129,7 +129,7 @@ func families() []family {
 			{Requests, "dynamo_frontend_requests_total"},
 		}),
 		// DCGM's exporter, usually on port 9400: etc/default-counters.csv of NVIDIA/dcgm-exporter. If a GPU is cut into
-		// instances (MIG), or pods share it, it has a line for each, with the same UUID and the whole power.
+		// instances (MIG), or pods share it, it has a line for each. Each has the same UUID and the whole power.
 		[]family{
 			{engine: "dcgm", of: GPUPower, name: "DCGM_FI_DEV_POWER_USAGE", by: "UUID"},
 		},

@@ -41,8 +41,8 @@ func (p *Prepared) ownedByNobody(objective string) string {
 	return fmt.Sprintf("no row of the trace has the %s %q", field, value)
 }
 
-// neverMeasured says that an objective is about a latency that no answer has, since all come whole; "" if some may come
-// in parts, as the trace's own bodies may ask for.
+// neverMeasured says that an objective is about a latency that no answer has, since all come whole. It is "" if some
+// may come in parts, as the trace's own bodies may ask for.
 func (p *Prepared) neverMeasured(objective string) string {
 	if !p.o.NoStream || p.verbatims.payloads > 0 || p.verbatims.extra {
 		return ""

@@ -297,8 +297,8 @@ const (
 	apart = 0.65
 )
 
-// Step is where a series goes to another level and stays, with the means of both: the place of a value, from 0, and the
-// part of it that is still on the first level. It is 0 if there is no step.
+// Step is where a series goes to another level and stays, with the means of both. It is the place of a value, from 0,
+// and the part of it that is still on the first level. It is 0 if there is no step.
 func Step(values []float64) (at, before, after float64) {
 	widest := 0.0
 	place := 0

@@ -45,8 +45,8 @@ func viewOf(s *metrics.Summary, name string) (view *metrics.Summary, rest string
 	return view, rest
 }
 
-// ofOwner is by how much the client may have moved a number of one owner's requests: as far as any percentile of all,
-// since nobody knows whose requests were late.
+// ofOwner is by how much the client may have moved a number of one owner's requests. It is as far as any percentile of
+// all, since nobody knows whose requests were late.
 func ofOwner(unsafe []metrics.Unsafe, name string) (all []metrics.Unsafe) {
 	latency, percentile, _ := strings.Cut(name, ".")
 	most := 0.0

@@ -1,4 +1,4 @@
-// Command bareproxy is what any proxy costs, beside which scripts/record-overhead measures the recorder:
+// Command bareproxy is what any proxy costs, beside which scripts/record-overhead measures the recorder.
 //
 //	bareproxy http ADDRESS UPSTREAM    the reverse proxy of Go's library with nothing around it
 //	bareproxy bytes ADDRESS UPSTREAM   what one end sends goes to the other, read by nobody
