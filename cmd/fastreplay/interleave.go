@@ -13,7 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -42,14 +41,14 @@ const (
 
 // interleaved are the runs of a comparison that makes them itself.
 type interleaved struct {
-	urls    map[byte]string // of sides a and b
-	flags   []string        // of the replay
-	seed    string          // the name of the flag, ours or another tool's
-	first   uint64          // seed of the first pair; each later one has the next
-	same    bool            // caches are to be warm, or the requests those of a file: then all pairs have one seed
-	runs    int             // of each side
-	restart string          // a shell command between runs; empty = none
-	dir     string          // has a directory for each run, such as a1
+	urls    []string // of sides a and b
+	flags   []string // of the replay
+	seed    string   // the name of the flag, ours or another tool's
+	first   uint64   // seed of the first pair; each later one has the next
+	same    bool     // caches are to be warm, or the requests those of a file: then all pairs have one seed
+	runs    int      // of each side
+	restart string   // a shell command between runs; empty = none
+	dir     string   // has a directory for each run, such as a1
 	ui      *terminal
 	said    map[string]bool // notes on the trace
 }
@@ -94,7 +93,7 @@ func newInterleaved(words, flags []string, o *comparison, ui *terminal) (*interl
 		output = filepath.Join(report.DefaultRoot, time.Now().UTC().Format("2006-01-02T150405Z")+"-compare")
 	}
 	return &interleaved{
-		urls:    map[byte]string{'a': words[0], 'b': words[1]},
+		urls:    words,
 		flags:   flags,
 		seed:    cmp.Or(givenAs(given, "seed"), "seed"),
 		first:   replay.Seed,
@@ -127,7 +126,7 @@ func (r *interleaved) run(ctx context.Context, interleave string) (dirs [][]stri
 		return nil, err
 	}
 	defer os.RemoveAll(checked)
-	for i, names := range rounds {
+	for i, together := range rounds {
 		which := fmt.Sprintf("run %d of %d", i, len(rounds)-1)
 		dir := r.dir
 		if i == 0 {
@@ -136,7 +135,7 @@ func (r *interleaved) run(ctx context.Context, interleave string) (dirs [][]stri
 		}
 		err := r.prepare(ctx, i, which)
 		if err == nil {
-			err = r.round(ctx, dir, names, which)
+			err = r.round(ctx, dir, together, which)
 		}
 		if err != nil && os.Remove(r.dir) == nil { // it is empty
 			_ = os.Remove(report.DefaultRoot)
@@ -149,27 +148,27 @@ func (r *interleaved) run(ctx context.Context, interleave string) (dirs [][]stri
 		}
 	}
 	dirs = make([][]string, 2)
-	for k := range r.runs {
-		for side, name := range r.names(k) {
-			dirs[side] = append(dirs[side], filepath.Join(r.dir, name))
+	for pair := range r.runs {
+		for side := range dirs {
+			dirs[side] = append(dirs[side], filepath.Join(r.dir, sideRun{side, pair}.String()))
 		}
 	}
 	return dirs, nil
 }
 
-// names are those of a pair of runs, which count from 0: that of A and that of B.
-func (r *interleaved) names(pair int) []string {
-	return []string{fmt.Sprint("a", pair+1), fmt.Sprint("b", pair+1)}
-}
+// sideRun is one of the runs: of side a or b, in a pair that counts from 0.
+type sideRun struct{ side, pair int }
+
+// String is the name of its directory, such as a1.
+func (n sideRun) String() string { return fmt.Sprintf("%c%d", 'a'+n.side, n.pair+1) }
 
 // seedOf is the flag that gives the pair of a run a seed. So its words are new to caches that kept those of earlier
 // pairs and cannot be flushed. A flush also leaves some alone, such as those in the host's memory.
-func (r *interleaved) seedOf(name string) []string {
-	pair, err := strconv.ParseUint(name[1:], 10, 64)
-	if err != nil || r.same || pair == 1 {
+func (r *interleaved) seedOf(n sideRun) []string {
+	if r.same || n.pair == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("--%s=%d", r.seed, r.first+pair-1)}
+	return []string{fmt.Sprintf("--%s=%d", r.seed, r.first+uint64(n.pair))}
 }
 
 // givenAs is the name, ours or another tool's, under which a flag was given; "" if it was not.
@@ -182,20 +181,20 @@ func givenAs(flags *pflag.FlagSet, name string) string {
 	return ""
 }
 
-// rounds are the names of the runs that are made at once; the first one is a check. If runs follow each other, the
-// sides take turns to be first as the digits of Thue and Morse do. That is A B, B A, B A, A B. So a steady drift counts
-// for both alike.
-func (r *interleaved) rounds(interleave string) [][]string {
-	all := [][]string{{r.names(0)[1]}}
+// rounds are the runs that are made at once; the first one is a check. If runs follow each other, the sides take turns
+// to be first as the digits of Thue and Morse do. That is A B, B A, B A, A B. So a steady drift counts for both alike.
+func (r *interleaved) rounds(interleave string) [][]sideRun {
+	all := [][]sideRun{{{side: 1}}}
 	for pair := range r.runs {
-		names := r.names(pair)
+		a := sideRun{0, pair}
+		b := sideRun{1, pair}
 		switch {
 		case interleave == interleaveTogether:
-			all = append(all, names)
+			all = append(all, []sideRun{a, b})
 		case bits.OnesCount(uint(pair))%2 == 1:
-			all = append(all, names[1:], names[:1])
+			all = append(all, []sideRun{b}, []sideRun{a})
 		default:
-			all = append(all, names[:1], names[1:])
+			all = append(all, []sideRun{a}, []sideRun{b})
 		}
 	}
 	return all
@@ -238,16 +237,20 @@ const startAhead = 2 * time.Second
 // round makes runs that begin at the same moment, when all of them are ready. A check ends them then: so what B refuses
 // is known before anything is sent to A. If one does not get ready, the others are ended, too. Its error is
 // context.Canceled if ctx ends.
-func (r *interleaved) round(ctx context.Context, dir string, names []string, which string) (err error) {
+func (r *interleaved) round(ctx context.Context, dir string, together []sideRun, which string) (err error) {
 	var runs []*child
-	said := make([]bytes.Buffer, len(names)) // for people
-	for i, name := range names {
-		r.ui.line("%s: %s, %s", which, name, workload.WithoutSecrets(r.urls[name[0]]))
+	var names []string
+	said := make([]bytes.Buffer, len(together)) // for people
+	for i, one := range together {
+		name := one.String()
+		url := r.urls[one.side]
+		names = append(names, name)
+		r.ui.line("%s: %s, %s", which, name, workload.WithoutSecrets(url))
 		c, failed := startChild("a replay", &said[i], slices.Concat(
-			[]string{"--start-at", "-", "--url", r.urls[name[0]], "--output", filepath.Join(dir, name),
+			[]string{"--start-at", "-", "--url", url, "--output", filepath.Join(dir, name),
 				"--quiet", "--progress", progressNone},
 			r.flags,
-			r.seedOf(name),
+			r.seedOf(one),
 		)...)
 		if err = cmp.Or(err, failed); failed == nil {
 			runs = append(runs, c)
