@@ -157,10 +157,10 @@ func TestChange(t *testing.T) {
 	b := must.Have(ReadSide(slos, write(t, 1200, nil, noisy(8, 1.1))))(t)
 	r := compared(t, a, b)
 	if m := find(t, r, "ttft.paired"); m.Verdict != Differs || math.Abs(*m.Change-0.1) > 0.02 || !(*m.Low < 0.1 && 0.1 < *m.High) ||
-		!strings.HasPrefix(m.Sentence, "B's TTFT request by request was ") {
+		!strings.HasPrefix(m.Sentence, "B's TTFT, request by request, was ") {
 		t.Errorf("%+v", m)
 	}
-	if m := find(t, r, "tpot.paired"); m.Verdict != Unclear || !strings.HasPrefix(m.Sentence, "no difference seen: TPOT request by request [−") {
+	if m := find(t, r, "tpot.paired"); m.Verdict != Unclear || !strings.HasPrefix(m.Sentence, "no difference seen: TPOT, request by request, [−") {
 		t.Errorf("%+v", m)
 	}
 	for i, run := range []*run{a.runs[0], b.runs[0]} {
@@ -438,7 +438,7 @@ func TestManyTimes(t *testing.T) {
 	r := compared(t, noisySide(t, 1200, 1, 1), noisySide(t, 1200, 2, 50))
 	m := find(t, r, "ttft.paired")
 	factors := regexp.MustCompile(`^(49|50|51)(\.\d)? × A's \[4\d(\.\d)?, 5\d(\.\d)?\]$`)
-	_, said, _ := strings.Cut(m.Sentence, "B's TTFT request by request was ")
+	_, said, _ := strings.Cut(m.Sentence, "B's TTFT, request by request, was ")
 	if !factors.MatchString(said) || m.Verdict != Differs || !strings.HasSuffix(m.cells()[2], " ×") {
 		t.Errorf("%q, %q", m.Sentence, m.cells())
 	}

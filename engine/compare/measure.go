@@ -34,7 +34,7 @@ func specs() (all []spec) {
 		for k, kind := range [kindsOf]string{"p50", "p95", "p99", "mean", "paired"} {
 			all = append(all, spec{
 				name:     l.Key + "." + kind,
-				label:    l.Label + " " + strings.Replace(kind, "paired", "request by request", 1),
+				label:    strings.Replace(l.Label+" "+kind, " paired", ", request by request,", 1),
 				unit:     "ms",
 				quantile: [kindsOf]float64{0.5, 0.95, 0.99}[k],
 				main:     slices.Contains(l.Compared, kind),

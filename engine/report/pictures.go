@@ -418,7 +418,7 @@ func (p *Pictures) timelines(s *metrics.Summary) (out []chart.Graph, zero string
 		return float64(t.Requests) / stepS
 	})
 	both := []chart.Series{planned, sent}
-	if slices.Equal(planned.Values, sent.Values) { // one line would hide the other
+	if areAlike(planned.Values, sent.Values) { // one line would hide the other
 		sent.Name = "sent, as planned"
 		both = []chart.Series{sent}
 	}
@@ -488,6 +488,17 @@ func (p *Pictures) timelines(s *metrics.Summary) (out []chart.Graph, zero string
 		zero += " Not drawn, as no request told them: " + strings.Join(unknown, "; ") + "."
 	}
 	return out, zero
+}
+
+// areAlike reports whether one of two counts by step would hide the other: at most 1 in 50 left a step behind its plan.
+func areAlike(planned, sent chart.Values) bool {
+	var all, ahead, late float64
+	for i := range planned {
+		all += planned[i]
+		ahead += planned[i] - sent[i]
+		late += math.Abs(ahead)
+	}
+	return late <= all/50
 }
 
 // stolen is the share of the machine's time that it did not have, which has steps of its own.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/engine/chart"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
@@ -27,4 +28,15 @@ func TestUnknownIsNotZero(t *testing.T) {
 	expect.Contains(t, unknown, "TTFT", undrawn)
 	expect.Lacks(t, flat, "TTFT", undrawn)
 	expect.Contains(t, flat, "Output tokens/s", undrawn)
+}
+
+// TestLinesThatHide: two lines are one if nobody could tell them apart, and stay two if requests were late or missing.
+func TestLinesThatHide(t *testing.T) {
+	plan := chart.Values{10, 20, 20, 0}
+	for _, c := range []struct {
+		sent  chart.Values
+		alike bool
+	}{{plan, true}, {chart.Values{9, 21, 20, 0}, true}, {chart.Values{8, 22, 20, 0}, false}, {chart.Values{0, 10, 20, 20}, false}, {chart.Values{10, 20, 0, 0}, false}} {
+		expect.Equal(t, areAlike(plan, c.sent), c.alike, c.sent)
+	}
 }

@@ -32,7 +32,8 @@ func (p *Pictures) tiles(s *metrics.Summary) []chart.Tile {
 		Spark: p.line("", func(t *metrics.Step) float64 { return float64(t.Failed) }).Values,
 	}
 	if s.Requests.Failed > 0 {
-		failed.Under += ", " + format.Percent(float64(s.Requests.Failed)/float64(s.Requests.Failed+s.Requests.OK))
+		share := format.Percent(float64(s.Requests.Failed) / float64(s.Requests.Failed+s.Requests.OK))
+		failed.Under += ", " + strings.ReplaceAll(share, " ", "\u00a0") // in one line
 		failed.Grade = chart.Bad
 	}
 	tiles = append(tiles, failed)
