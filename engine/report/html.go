@@ -9,6 +9,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/collect"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/stats"
 	"github.com/fastreplay/fastreplay/engine/verdict"
 )
 
@@ -416,6 +418,7 @@ func nameTables(s *chart.Section) {
 		if t.Title == s.Title {
 			t.Title = ""
 		}
+		markFewValues(t)
 		for c, name := range t.Head {
 			t.Head[c] = words(short.Replace(name))
 			ours := c == 0 && name == "" || slices.Contains([]string{"outcome", "phase", "distribution"}, name)
@@ -423,6 +426,27 @@ func nameTables(s *chart.Section) {
 				if ours {
 					row[c].Text = words(row[c].Text)
 				}
+			}
+		}
+	}
+}
+
+// markFewValues marks the percentiles of rows that have too few values for them.
+func markFewValues(t *chart.Table) {
+	count := func(row []chart.Cell, name string) (n int64) {
+		c := slices.Index(t.Head, name)
+		if c >= 0 {
+			n, _ = strconv.ParseInt(strings.ReplaceAll(row[c].Text, ",", ""), 10, 64)
+		}
+		return n
+	}
+	for _, row := range t.Rows {
+		n := count(row, "requests") + count(row, "count") - count(row, "failed")
+		for c, name := range t.Head {
+			p := stats.PerMille(name[strings.LastIndexByte(name, '.')+1:])
+			if n > 0 && p > 0 && row[c].Text != "" && !stats.EnoughSamples(n, float64(p)/1000) {
+				row[c].Text = markFew + row[c].Text
+				row[c].Mark = chart.Warn
 			}
 		}
 	}

@@ -250,6 +250,20 @@ func TestFewValues(t *testing.T) {
 	}
 }
 
+// TestFewValuesOfParts: percentiles of an owner, a server or a job are marked by how many answers they are of.
+func TestFewValuesOfParts(t *testing.T) {
+	table := chart.Table{Head: []string{"name", "requests", "failed", "ttft_ms.p50", "ttft_ms.p99", "hits"}}
+	for _, n := range [][2]string{{"1,000", "100"}, {"700", "100"}, {"20", "10"}} {
+		table.Rows = append(table.Rows, chart.Texts("a", n[0], n[1], "5.0", "9.0", "1 %"))
+	}
+	s := chart.Section{Tables: []chart.Table{table}}
+	nameTables(&s)
+	for i, want := range []string{"5.0 9.0 1 %", "5.0 ~9.0 1 %", "~5.0 ~9.0 1 %"} {
+		row := table.Rows[i]
+		expect.Equal(t, row[3].Text+" "+row[4].Text+" "+row[5].Text, want, "row %d", i)
+	}
+}
+
 // value reads a number of the page back: its value in the unit of the summary, and how much its last digit is worth.
 func value(t *testing.T, text, unit string) (v, digit float64) {
 	t.Helper()
