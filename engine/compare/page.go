@@ -97,7 +97,6 @@ func (r *Result) title(name string) string {
 	}
 	told, _ := r.telling()
 	changes := map[string][]string{}
-	shares := map[string]bool{}
 	var groups []string
 	for _, m := range told {
 		what := m.inTitle()
@@ -105,18 +104,16 @@ func (r *Result) title(name string) string {
 			what = fmt.Sprintf("%s failed, %s in A", r.failedOf(1), r.failedOf(0))
 		}
 		word := m.direction()
+		if m.Unit == "ms" {
+			word = map[string]string{Worse: "slower", Better: "faster"}[word]
+		}
 		if changes[word] == nil {
 			groups = append(groups, word)
 		}
 		changes[word] = append(changes[word], what)
-		shares[word] = shares[word] || m.Unit == "share"
 	}
 	for i, word := range groups {
-		all := ": " + strings.Join(changes[word], "; ")
-		if !shares[word] {
-			word = strings.NewReplacer(Worse, "slower", Better, "faster").Replace(word)
-		}
-		groups[i] = word + all
+		groups[i] = word + ": " + strings.Join(changes[word], "; ")
 	}
 	is := " is "
 	if r.Scope == ScopePair {
@@ -358,26 +355,12 @@ func forest(bySize []Metric) []chart.Graph {
 	g.X.To = new(min(width, 1.05*most))
 	for _, m := range drawn {
 		lane := []chart.Piece{
-			{
-				From: *m.Low,
-				To:   *m.High,
-				Kind: certain(&m),
-				Text: m.Sentence,
-			},
+			{From: *m.Low, To: *m.High, Kind: certain(&m), Text: m.Sentence},
 			// a point, as wide as it can be seen
-			{
-				From: *m.Change - width/500,
-				To:   *m.Change + width/500,
-				Kind: change,
-				Text: m.Sentence,
-			},
+			{From: *m.Change - width/500, To: *m.Change + width/500, Kind: change, Text: m.Sentence},
 		}
 		if m.Floor != nil {
-			lane = slices.Insert(lane, 0, chart.Piece{
-				From: -*m.Floor,
-				To:   *m.Floor,
-				Kind: kind("noise floor", "line"),
-			})
+			lane = slices.Insert(lane, 0, chart.Piece{From: -*m.Floor, To: *m.Floor, Kind: kind("noise floor", "line")})
 		}
 		g.Rows = append(g.Rows, Label(m.Name)+"  "+strings.Replace(m.change(), " points", " pp", 1))
 		g.Lanes = append(g.Lanes, lane)

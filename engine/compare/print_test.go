@@ -176,11 +176,11 @@ func TestTitles(t *testing.T) {
 		"B fails":       {sound, tenth, [2]string{`^B was worse: 40 of 400 \(10 %\) failed, none of 400 in A; output tokens/s −.* · one run a side, so other runs may differ$`, `^B is worse: 120 of 1,200 \(10 %\) failed, none of 1,200 in A; output tokens/s −[0-9.]* %$`}},
 		"A fails":       {tenth, sound, [2]string{`^B was better: none of 400 failed, 40 of 400 \(10 %\) in A; output tokens/s \+`, `^B is better: none of 1,200 failed, 120 of 1,200 \(10 %\) in A; output tokens/s \+`}},
 		"both fail":     {tenth, other, [2]string{`^40 of 400 \(10 %\) failed in B, and 40 of 400 \(10 %\) in A: no difference$`, `^120 of 1,200 \(10 %\) failed in B, and 120 of 1,200 \(10 %\) in A: no difference$`}},
-		"B fails, slow": {sound, slow, [2]string{`^B was worse: 40 of 400 \(10 %\) failed, none of 400 in A; TTFT \+(9|10)\d %`, `^B is worse: 120 of 1,200 \(10 %\) failed, none of 1,200 in A; TTFT \+(9|10)\d %`}},
+		"B fails, slow": {sound, slow, [2]string{`^B was worse: 40 of 400 \(10 %\) failed, none of 400 in A; output tokens/s −[0-9.]* % · slower: TTFT \+(9|10)\d %`, `^B is worse: 120 of 1,200 \(10 %\) failed, none of 1,200 in A; output tokens/s −[0-9.]* % · slower: TTFT \+(9|10)\d %`}},
 		"B fails, fast": {sound, fast, [2]string{`^B was worse: 40 of 400 \(10 %\) failed, none of 400 in A; output tokens/s −[0-9.]* % · one run a side, so other runs may differ$`, `^B is worse: 120 of 1,200 \(10 %\) failed, none of 1,200 in A; output tokens/s −[0-9.]* %$`}},
 		"both, B slow":  {tenth, slow, [2]string{`^40 of 400 .* in A: no difference · B was slower: TTFT \+(9|10)\d %`, `^120 of 1,200 .* in A: no difference · B is slower: TTFT \+(9|10)\d %`}},
-		"a queue":       {calm, flooded, [2]string{`^B against A: no change is sure · seen but not sure: TTFT 50\.9 ×, E2E \+453 %`, `^B is slower: TTFT 50\.9 ×; E2E \+453 %; output tokens/s −`}},
-		"no queue":      {flooded, calm, [2]string{`TTFT −98(\.0)? %, E2E −8[12](\.\d)? %`, `^B is faster: TTFT −98(\.0)? %; E2E −8[12](\.\d)? %; output tokens/s \+`}},
+		"a queue":       {calm, flooded, [2]string{`^B against A: no change is sure · seen but not sure: TTFT 50\.9 ×, E2E \+453 %`, `^B is slower: TTFT 50\.9 ×; E2E \+453 % · worse: output tokens/s −`}},
+		"no queue":      {flooded, calm, [2]string{`TTFT −98(\.0)? %, E2E −8[12](\.\d)? %`, `^B is faster: TTFT −98(\.0)? %; E2E −8[12](\.\d)? % · better: output tokens/s \+`}},
 	} {
 		for i, want := range c.want {
 			got := compared(t, c.a[i], c.b[i]).title("B")

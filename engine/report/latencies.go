@@ -35,13 +35,11 @@ func shownLatencies(s *metrics.Summary, at metrics.Shown) (rows []shownLatency) 
 
 // shownNumber is a number of a latency, and whether it says something of the server.
 type shownNumber struct {
-	name string // p50 to p999, max or mean
-	ns   float64
-	mark string // markFew, markMoved or ""
-	hint string // why it has a mark or, without one, its 95 % interval
-	// its 95 % interval, as "±700 µs" or, if one side is longer, "[28.3 ms, 30.1 ms]"; "" if none is known
-	interval string
-	ends     string // the same, always by its ends
+	name     string // p50 to p999, max or mean
+	ns       float64
+	mark     string // markFew, markMoved or ""
+	hint     string // why it has a mark or, without one, its 95 % interval
+	interval string // its 95 % interval, as "[28.3 ms, 30.1 ms]"; "" if none is known
 	isMax    bool   // a percentile of so few values that it is the largest
 }
 
@@ -68,9 +66,8 @@ func (l *shownLatency) numbers(s *metrics.Summary) []shownNumber {
 		n.ns *= l.unitNS
 		p := stats.PerMille(n.name)
 		if interval, _ := s.Interval(l.key, p); interval != nil {
-			n.interval = around(n.ns, 1e6*interval[0], 1e6*interval[1])
-			n.ends = "[" + format.Milliseconds(interval[0]) + ", " + format.Milliseconds(interval[1]) + "]"
-			n.hint = "95 % interval " + n.ends
+			n.interval = "[" + format.Milliseconds(interval[0]) + ", " + format.Milliseconds(interval[1]) + "]"
+			n.hint = "95 % interval " + n.interval
 		} else if p > 0 && l.q.Count > 0 && !s.Enough(l.key, p, l.q.Count) {
 			n.mark = markFew
 			n.isMax = stats.Rank(l.q.Count, p) == l.q.Count
@@ -94,16 +91,6 @@ func (l *shownLatency) depends(s *metrics.Summary) bool {
 	return slices.ContainsFunc(s.Intervals, func(i metrics.Interval) bool {
 		return i.Metric == l.key && i.Unknown == stats.Dependent
 	})
-}
-
-// around is an interval around a value, in ns: how far it reaches or, if one side is far longer, its ends.
-func around(ns, low, high float64) string {
-	below := ns - low
-	above := high - ns
-	if min(below, above) < 0.7*max(below, above) {
-		return "[" + format.Duration(low, 3) + ", " + format.Duration(high, 3) + "]"
-	}
-	return "±" + format.Duration(max(below, above), 2)
 }
 
 // agentsOf are the results by job of a trace of agents; nil of any other, also of one of conversations.

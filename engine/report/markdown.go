@@ -52,7 +52,7 @@ func markdownLatencies(s *metrics.Summary) (rows [][]string) {
 		for _, n := range l.numbers(s) {
 			switch n.name {
 			case "p50", "p90", "p99", "max":
-				row = append(row, strings.TrimSpace(n.mark+format.Duration(n.ns, 3)+" "+n.ends))
+				row = append(row, strings.TrimSpace(n.mark+format.Duration(n.ns, 3)+" "+n.interval))
 			}
 		}
 		rows = append(rows, row)

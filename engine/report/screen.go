@@ -598,7 +598,7 @@ func (p *screen) latencies() {
 		intervals = append(intervals, known)
 	}
 	p.field(first, 1, "", tooFew, varies, moved)
-	p.field(second, 1, "95 % within", intervals...)
+	p.field(second, 2, "95 % within", intervals...)
 	var trends []string
 	for i := range p.Trends {
 		trends = append(trends, p.Trends[i].Short())

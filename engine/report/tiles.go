@@ -56,7 +56,7 @@ func (p *Pictures) latencyTiles(s *metrics.Summary) (tiles []chart.Tile) {
 			switch n.name {
 			case "p50":
 				tile.Value = text
-				tile.Under = n.ends
+				tile.Under = n.interval
 			case "p99":
 				name := "p99 "
 				if n.isMax {
@@ -64,7 +64,7 @@ func (p *Pictures) latencyTiles(s *metrics.Summary) (tiles []chart.Tile) {
 					text = format.Duration(n.ns, 3)
 				}
 				p99 := strings.ReplaceAll(name+text, " ", "\u00a0") // in one line
-				tile.Under = strings.Join(format.Present(tile.Under, p99, n.ends), ", ")
+				tile.Under = strings.Join(format.Present(tile.Under, p99, n.interval), ", ")
 			}
 		}
 		tiles = append(tiles, tile)
