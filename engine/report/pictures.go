@@ -417,6 +417,8 @@ func (p *Pictures) timelines(s *metrics.Summary) (out []chart.Graph, zero string
 	sent := p.line("sent", func(t *metrics.Step) float64 {
 		return float64(t.Requests) / stepS
 	})
+	p.even(planned.Values)
+	p.even(sent.Values)
 	both := []chart.Series{planned, sent}
 	if areAlike(planned.Values, sent.Values) { // one line would hide the other
 		sent.Name = "sent, as planned"
@@ -488,6 +490,22 @@ func (p *Pictures) timelines(s *metrics.Summary) (out []chart.Graph, zero string
 		zero += " Not drawn, as no request told them: " + strings.Join(unknown, "; ") + "."
 	}
 	return out, zero
+}
+
+// even spreads rates over steps until some requests fall into each: two requests in 10 ms are no 200 in a second.
+func (p *Pictures) even(rates chart.Values) {
+	const least = 5.0
+	requests := 1.0
+	for i := range p.all {
+		requests += float64(p.all[i].Requests)
+	}
+	size := math.Ceil(least * float64(len(p.all)) / requests)
+	for steps := range slices.Chunk(rates, int(size)) {
+		mean, _ := stats.Moments(steps)
+		for i := range steps {
+			steps[i] = mean
+		}
+	}
 }
 
 // areAlike reports whether one of two counts by step would hide the other: at most 1 in 50 left a step behind its plan.

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,5 +39,24 @@ func TestLinesThatHide(t *testing.T) {
 		alike bool
 	}{{plan, true}, {chart.Values{9, 21, 20, 0}, true}, {chart.Values{8, 22, 20, 0}, false}, {chart.Values{0, 10, 20, 20}, false}, {chart.Values{10, 20, 0, 0}, false}} {
 		expect.Equal(t, areAlike(plan, c.sent), c.alike, c.sent)
+	}
+}
+
+// TestEvenRates: of few requests no step has a rate that the load never had, and none is lost.
+func TestEvenRates(t *testing.T) {
+	p := &Pictures{all: make([]metrics.Step, 100)}
+	rates := make(chart.Values, 100)
+	for i := 0; i < 100; i += 9 {
+		p.all[i].Requests = 1
+		rates[i] = 100
+	}
+	p.even(rates)
+	sum := 0.0
+	for _, v := range rates {
+		sum += v
+	}
+	expect.Near(t, sum, 1200, 1e-6, "requests")
+	if most := slices.Max(rates); most > 15 {
+		t.Errorf("a rate of %v, where 12 requests a second left", most)
 	}
 }
