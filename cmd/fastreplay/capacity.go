@@ -52,6 +52,7 @@ type probingOptions struct {
 type loadKind struct {
 	name   string
 	unit   string // of a load, behind its number
+	head   string // of a column of loads
 	ignore []string
 	from   []string // values of --window-from, the default first
 }
@@ -60,11 +61,11 @@ type loadKind struct {
 func loadKinds() []loadKind {
 	timed := []string{capacity.FromBusiest, capacity.FromSpread, capacity.FromStart}
 	return []loadKind{
-		{"amplify", "× the recorded load", []string{"rate", "ramp", "concurrency"}, timed},
-		{"scale", "× the recorded speed", []string{"rate", "ramp", "concurrency"}, timed},
-		{"rate", "requests/s", []string{"scale", "ramp", "concurrency"}, timed[1:]},
-		{"concurrency", "requests in flight", []string{"rate", "ramp", "scale"}, timed[2:]},
-		{"instances", "instances", nil, timed},
+		{"amplify", "× the recorded load", "× load", []string{"rate", "ramp", "concurrency"}, timed},
+		{"scale", "× the recorded speed", "× speed", []string{"rate", "ramp", "concurrency"}, timed},
+		{"rate", "requests/s", "load/s", []string{"scale", "ramp", "concurrency"}, timed[1:]},
+		{"concurrency", "requests in flight", "in flight", []string{"rate", "ramp", "scale"}, timed[2:]},
+		{"instances", "instances", "instances", nil, timed},
 	}
 }
 
@@ -333,6 +334,7 @@ func (s *searching) config() capacity.Config {
 		Most:       o.loads[1],
 		Precision:  o.precision,
 		Budget:     o.budget,
+		Load:       s.load,
 	}
 	switch o.over {
 	case "instances":

@@ -72,15 +72,16 @@ func (s *searching) probeAll(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if s.search != nil && o.Client == "" && len(o.Numbers) == 0 { // a harder load would show as little
+		if s.search != nil && o.Client == "" && !o.Measured() { // a harder load would show as little
 			s.prober.Stop(o.Why)
 		}
 		measured := "measured"
-		if len(o.Numbers) == 0 {
+		if !o.Measured() {
 			measured = "not measured"
 		}
-		s.ui.line("probe %d at %s: %s after %s: %s", o.Number, s.load(o.Load), cmp.Or(o.Word(), measured),
-			format.Span(o.SpentS), cmp.Or(o.Client, o.Why))
+		ended := cmp.Or(o.Word(), measured) + " after " + format.Span(o.SpentS)
+		said := strings.Join(format.Present(ended, cmp.Or(o.Client, o.Why)), ": ")
+		s.ui.line("probe %d at %s: %s", o.Number, s.load(o.Load), said)
 		_, page := s.result()
 		if err := s.writePage(page); err != nil {
 			s.ui.line("no %s: %v", s.name(".html"), err)
@@ -380,6 +381,7 @@ func (s *searching) probe(ctx context.Context, out *capacity.Outcome, w window) 
 		w.ForNS = max(0, min(w.ForNS, seen.lastNS-w.FromNS))
 	}
 	err = out.Measure(dir, targets, s.objectives, w.Span)
+	out.NoteFailures(summary)
 	lastedS := summary.Run.DurationS
 	ranOut := s.o.over == "concurrency" && len(out.Numbers) == 0 && lastedS*1e9 < float64(w.FromNS+w.ForNS)
 	if err == nil && ranOut && s.o.sweep && out.Client == "" && !s.o.isSet("warm-in") && s.loopS == 0 {
@@ -388,9 +390,6 @@ func (s *searching) probe(ctx context.Context, out *capacity.Outcome, w window) 
 		if w, _, err = s.window(p); err == nil {
 			return s.probe(ctx, out, w)
 		}
-	}
-	if failed := summary.Failed(); failed != "" && len(out.Numbers) == 0 && out.Client == "" {
-		out.Why = failed + ", and " + strings.ToLower(out.Why[:1]) + out.Why[1:]
 	}
 	return err
 }
@@ -406,7 +405,7 @@ func (s *searching) judge(
 		}
 		switch {
 		case r.Code == metrics.Models || r.Code == metrics.EmptyFirst:
-			out.Why = r.What + ": " + out.Why
+			out.Why = strings.Join(format.Present(r.What, out.Why), ": ")
 			if r.Code == metrics.Models || slices.ContainsFunc(s.objectives, shifted) {
 				out.Limited = cmp.Or(out.Limited, r.What)
 			}

@@ -161,10 +161,10 @@ func (s *searching) result() (*result, *capacity.Page) {
 	}
 	r := &result{1, s.sentence(a), s.o.over, s.o.slo, s.limiter(a), a, s.replicas(a), probes}
 	return r, &capacity.Page{
-		Sweep: s.o.sweep, Title: s.title(), Sentence: r.Sentence, Unit: s.o.kind.unit,
+		Sweep: s.o.sweep, Title: s.title(), Sentence: r.Sentence, Unit: s.o.kind.unit, Head: s.o.kind.head,
 		Falling:    s.config().Falling,
 		Objectives: s.objectives, Answer: a, Replicas: r.Replicas, Outcomes: probes,
-		Load: func(load float64) string { return s.number(load, exact) },
+		Load: s.load, Number: func(load float64) string { return s.number(load, exact) },
 	}
 }
 
@@ -271,8 +271,13 @@ func (s *searching) print(out io.Writer, page *capacity.Page, sentences ...strin
 
 // load is a load with its unit, for a table or a line.
 func (s *searching) load(load float64) string {
-	if s.o.over == "amplify" || s.o.over == "scale" {
+	switch s.o.over {
+	case "amplify", "scale":
 		return "×" + s.number(load, exact)
+	case "concurrency":
+		return format.Many(int64(load), "request") + " in flight"
+	case "instances":
+		return format.Many(int64(load), "instance")
 	}
 	return s.number(load, exact) + " " + s.o.kind.unit
 }
@@ -357,32 +362,32 @@ func (s *searching) seen(peek *capacity.Peek) string {
 // sentence is the answer in one line.
 func (s *searching) sentence(a capacity.Answer) string {
 	text := s.known(a)
-	if n := len(s.outcomes); n > 0 && a.Low == 0 {
-		text += s.trouble(&s.outcomes[n-1])
+	trouble := ""
+	if a.Low == 0 {
+		trouble = s.trouble()
 	}
-	if limiter := s.limiter(a); limiter != "" {
+	text += trouble
+	if limiter := s.limiter(a); limiter != "" && trouble == "" {
 		text += ", limited by " + limiter
 	}
 	if a.HeldS > 0 {
-		text += "; held for " + format.Span(a.HeldS) + " at " + s.number(a.HeldAt, 3) +
-			", and was not tried for longer"
+		text += "; held for " + format.Span(a.HeldS) + " at " + s.load(a.HeldAt) + ", and was not tried for longer"
 	} else if a.Low > 0 {
 		text += ", which no longer probe confirmed"
 	}
 	return fmt.Sprintf("%s; %s, %s", text, format.Many(a.Probes, "probe"), format.Span(a.SpentS))
 }
 
-// trouble is what happened at a load if it was more than latency; "" if it was not.
-func (s *searching) trouble(o *capacity.Outcome) string {
-	if len(o.Numbers) == 0 {
-		why, _, _ := strings.Cut(o.Why, ":")
-		return ": " + why
+// trouble is why no load is known to hold, if that was more than latency; "" if it was not.
+func (s *searching) trouble() string {
+	if failed, _ := capacity.Failures(s.outcomes, s.load); failed != "" {
+		return ": " + failed
 	}
-	share := o.Numbers[capacity.ErrorRate]
-	if share == 0 {
-		return ""
+	if n := len(s.outcomes); n > 0 && s.outcomes[n-1].Verdict == capacity.Edge {
+		why, _, _ := strings.Cut(s.outcomes[n-1].Why, ": ")
+		return ": " + strings.ToLower(why[:1]) + why[1:]
 	}
-	return ": " + format.Percent(share) + " of the requests failed at " + s.load(o.Load)
+	return ""
 }
 
 // known is the capacity, or the bounds that are known of it.

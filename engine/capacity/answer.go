@@ -102,7 +102,7 @@ func designEffect(all []counts, allowed float64) float64 {
 func (s *Search) ended() string {
 	o := s.last()
 	if o != nil && o.Client != "" {
-		return fmt.Sprintf("The client was the bottleneck at %.4g: %s. %s", o.Load, o.Client, s.beyondClient())
+		return fmt.Sprintf("The client was the bottleneck at %s: %s. %s", s.words(o.Load), o.Client, s.beyondClient())
 	}
 	least, most := s.bounds()
 	budget := s.config.Budget.Seconds()
@@ -119,12 +119,12 @@ func (s *Search) ended() string {
 		return tooShort(o.Slices, o.SliceS)
 	case held != 0 && s.logLoad(held) >= most-1e-9 && (len(s.posteriors) == 0 || s.confirmed(most)),
 		held != 0 && s.beyond(most):
-		return fmt.Sprintf("The objectives hold at %.4g, and nothing harder was to be tried.", held)
+		return fmt.Sprintf("The objectives hold at %s, the hardest load that was to be tried.", s.words(held))
 	case s.posteriors.until(least) > 1-tail && s.noneSucceeded():
-		return fmt.Sprintf("No request succeeded at %.4g, so the load need not be why: see what the servers answer.",
-			s.load(least))
+		return fmt.Sprintf("No request succeeded at %s, so the load need not be why: see what the servers answer.",
+			s.words(s.load(least)))
 	case s.posteriors.until(least) > 1-tail:
-		return fmt.Sprintf("The objectives break even at %.4g.", s.load(least))
+		return fmt.Sprintf("The objectives break even at %s.", s.words(s.load(least)))
 	case budget > 0 && len(s.outcomes) > 0 && s.leftS() < s.nextS()+s.besidesS()+s.reserveS():
 		return fmt.Sprintf("The budget of %s leaves no time for another probe, and the interval is wider than wanted; "+
 			"%s.", format.Span(budget), s.furthers())
@@ -145,11 +145,30 @@ func (s *Search) furthers() string {
 	cutByTrace := func(o *Outcome) bool {
 		return !o.Cut && o.lasted() < 0.9*s.config.WindowS
 	}
+	if s.failsAlike() {
+		return "about as many requests fail at easy loads as at hard ones, so the load need not be why: see what the " +
+			"servers answer"
+	}
 	if slices.ContainsFunc(s.served, cutByTrace) {
 		return fmt.Sprintf("the trace ended before a window of %s did, so a longer trace would tell more than a "+
 			"larger budget", format.Span(s.config.WindowS))
 	}
 	return "the same command goes on with a larger one"
+}
+
+// failsAlike tells whether more requests fail than an objective allows, and about as many at the easiest load.
+func (s *Search) failsAlike() bool {
+	var of []Outcome
+	allowed := 1.0
+	for _, o := range s.served {
+		of = append(of, *o)
+	}
+	for _, o := range s.config.Objectives {
+		allowed = min(allowed, o.Allowed)
+	}
+	least, worst := failing(of)
+	from, to := s.probed()
+	return least > allowed && least >= worst.Numbers[ErrorRate]/2 && to-from > math.Ln2
 }
 
 // asWanted tells whether the interval is as narrow as wanted.
@@ -270,8 +289,8 @@ func (s *Search) Answer() Answer {
 		if least, _ := s.bounds(); easy != nil && *easy > 0 && s.logLoad(*easy) < least-1e-9 {
 			a.Load = s.held()
 			easy = nil
-			a.Why = fmt.Sprintf("Nothing shows that the objectives hold at %.4g, the easiest load to be tried: "+
-				"another --range or a larger --window would tell.", s.load(least))
+			a.Why = fmt.Sprintf("Nothing shows that the objectives hold at %s, the easiest load to be tried: "+
+				"another --range or a larger --window would tell.", s.words(s.load(least)))
 		}
 	case c.Verdict != Holds:
 		a.Complete = false
@@ -282,7 +301,7 @@ func (s *Search) Answer() Answer {
 			found = "the confirmation told too little"
 			told = " " + c.Why
 		}
-		a.Why += fmt.Sprintf(" At %.4g %s, so that bound is withdrawn.%s", c.Load, found, told)
+		a.Why += fmt.Sprintf(" At %s %s, so that bound is withdrawn.%s", s.words(c.Load), found, told)
 	default:
 		a.HeldS = c.lasted()
 		a.HeldAt = c.Load
@@ -297,6 +316,10 @@ func (s *Search) Answer() Answer {
 			easy = &c.Load
 		}
 	}
+	if easy == nil && hard != nil {
+		hard = s.within(*hard)
+		a.Load = s.held()
+	}
 	a.SettleS = s.settleS
 	a.Part = s.part(a.Load)
 	low := easy
@@ -309,6 +332,27 @@ func (s *Search) Answer() Answer {
 		a.Low = *low
 	}
 	return a
+}
+
+// within is a bound on the hard side without one on the easy side: no harder than the easiest load that broke, if none
+// held. Beyond all that was tried it says nothing, and is nil.
+func (s *Search) within(hard float64) *float64 {
+	broke := s.nearest(Breaks)
+	if _, most := s.probed(); s.logLoad(hard) <= most {
+		return &hard
+	}
+	if broke == nil || broke.Confirm || s.held() > 0 || s.noneSucceeded() {
+		return nil
+	}
+	return &broke.Load
+}
+
+// words are a load with its unit.
+func (s *Search) words(load float64) string {
+	if s.config.Load == nil {
+		return fmt.Sprintf("%.4g", load)
+	}
+	return s.config.Load(load)
 }
 
 // tooWide says that an interval is so wide that its ends are little more than guesses; "" if it is not, or open.

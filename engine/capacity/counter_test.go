@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/fastreplay/fastreplay/bench/expect"
@@ -213,15 +214,16 @@ func TestPage(t *testing.T) {
 	high := 3.0
 	p := Page{
 		Title: "Capacity of <day>", Sentence: "2.9 it is", Unit: "requests/s", Objectives: objectives, Answer: Answer{Load: 2.9, Low: 2.5, High: &high, Why: "It is over."},
-		Outcomes: []Outcome{outcome(1, 1, 20, Holds), outcome(2, 4, 300, Breaks), outcome(3, 2, 90, Edge)}, Load: func(v float64) string { return "load" },
+		Outcomes: []Outcome{outcome(1, 1, 20, Holds), outcome(2, 4, 300, Breaks), outcome(3, 2, 90, Edge)}, Number: func(v float64) string { return "load" },
 	}
 	var out bytes.Buffer
 	must.Do(t, p.Write(&out))
-	for _, want := range []string{`"title":"2.9 it is"`, `"lines":["It is over."]`, `"at":[0.909091,1,2,4,4.4]`, `"values":[null,20,90,300,null]`, `"values":[null,null,null,300,null]`, `"values":[100,100,100,100,100]`, `"f":2.5,"t":3`, "because of breaks", "TTFT on b"} {
+	for _, want := range []string{`"title":"Capacity 2.9 it is"`, `"lines":["It is over."]`, `"at":[0.909091,1,2,4,4.4]`, `"values":[null,20,90,300,null]`, `"values":[null,null,null,300,null]`, `"limit 100 ms"`, `"values":[100,100,100,100,100]`, `"f":2.5,"t":3`, "because of breaks", "TTFT on b"} {
 		expect.Contains(t, out.String(), want, "the page lacks")
 	}
 	expect.Lacks(t, out.String(), "<day>", "a title is read as HTML")
-	p.Objectives = objectives[:1] // failures are beyond it, too
+	expect.Equal(t, strings.Count(out.String(), `"beyond the limit"`), 1) // what broke one objective is not red in graphs of others
+	p.Objectives = objectives[:1]                                         // failures are beyond it, too
 	head, _ := p.Table()
 	expect.Equal(t, slices.Contains(head, "failed"), false)
 	p.Outcomes[1].Numbers[ErrorRate] = 0.1

@@ -2,6 +2,7 @@ package capacity
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/chart"
+	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
 // TestFound: a sweep says which load holds by the first that broke, whatever held beyond it or was the client's doing.
@@ -27,7 +29,7 @@ func TestFound(t *testing.T) {
 		{false, []Outcome{at(5, Holds), at(10, Breaks), at(20, Holds)}, chart.Warn, "Holds at 5 u, breaks at 10 u, and held at 20 u all the same"},
 		{false, []Outcome{at(30, Breaks), at(20, Holds), at(10, Breaks)}, chart.Warn, "Breaks at 10 u, and held at 20 u all the same"},
 		{false, []Outcome{at(5, Holds), at(5, Breaks)}, chart.Warn, "Breaks at 5 u, and held at 5 u all the same"},
-		{false, []Outcome{at(5, Holds), spoiled, at(8, Holds), at(9, Edge), at(10, Breaks)}, chart.Good, "Holds at 8 u, breaks at 10 u"},
+		{false, []Outcome{at(5, Holds), spoiled, at(8, Holds), at(9, Edge), at(10, Breaks)}, chart.Good, "Holds at 8 u, unsure at 9 u, breaks at 10 u"},
 		{false, []Outcome{spoiled}, chart.Warn, "No load is known to hold"},
 		{false, []Outcome{at(2, Holds), at(4, Holds)}, chart.Good, "Holds at 4 u"},
 		{true, []Outcome{at(2, Holds), at(4, Holds)}, chart.Good, "Holds at 2 u"},
@@ -35,31 +37,38 @@ func TestFound(t *testing.T) {
 		{false, []Outcome{at(1, Edge), at(2, Breaks)}, chart.Warn, "No load is known to hold, breaks at 2 u"},
 		{true, []Outcome{at(1, Breaks), at(2, Holds), at(4, Holds)}, chart.Good, "Holds at 2 u, breaks at 1 u"},
 	} {
-		p := &Page{Objectives: make([]Objective, 1), Unit: "u", Falling: c.falling, Outcomes: c.outcomes,
-			Load: func(load float64) string { return strconv.FormatFloat(load, 'g', 4, 64) }}
+		p := &Page{Objectives: make([]Objective, 1), Falling: c.falling, Outcomes: c.outcomes,
+			Load: func(load float64) string { return strconv.FormatFloat(load, 'g', 4, 64) + " u" }}
 		found := p.found()[0]
 		expect.Equal(t, found.Word, c.word, "falling %v", c.falling)
 		expect.Equal(t, found.Grade, c.grade, c.word)
 	}
 }
 
-// TestHeadline: what the client limited is no throughput of the servers. What failed is told with all that a sweep finds.
-// If nothing was measured, the page says so and why, and draws nothing.
+// TestHeadline: what the client limited is no throughput of the servers. What failed is told with all that a sweep finds,
+// and first if it failed at each load. If nothing was measured, the page says so and why, and draws nothing.
 func TestHeadline(t *testing.T) {
 	at := func(load, rate float64, client string) Outcome {
-		return Outcome{Probe: Probe{Load: load}, Client: client, Numbers: map[string]float64{tokensPerS: rate}}
+		return Outcome{Probe: Probe{Load: load}, Client: client, Numbers: map[string]float64{tokensPerS: rate, requestsPerS: 1, "e2e.p50": 1}}
 	}
-	p := &Page{Title: "t", Unit: "u", Outcomes: []Outcome{at(1, 500, ""), at(2, 900, "the client lacked CPU time")},
-		Load: func(load float64) string { return strconv.FormatFloat(load, 'g', 4, 64) }}
-	expect.Equal(t, p.headline(), "Up to 500 output tokens/s, at 1 u")
-	expect.Equal(t, p.failures(), "")
+	print := func(load float64) string { return strconv.FormatFloat(load, 'g', 4, 64) + " u" }
+	p := &Page{Title: "t", Outcomes: []Outcome{at(1, 500, ""), at(2, 900, "the client lacked CPU time")}, Load: print, Number: print}
+	failures := func() string { words, _ := Failures(p.Outcomes, p.Load); return words }
+	expect.Equal(t, p.headline(), "500 output tokens/s at 1 u, the hardest load that was measured")
+	expect.Equal(t, failures(), "")
+	p.Outcomes = append(p.Outcomes, at(3, 400, ""))
+	expect.Equal(t, p.headline(), "Highest throughput: 500 output tokens/s at 1 u")
+	expect.Equal(t, (&Page{Outcomes: p.Outcomes[:1], Load: print}).headline(), "500 output tokens/s at 1 u")
+	p.Outcomes = p.Outcomes[:2]
 	p.Outcomes[0].Numbers[ErrorRate], p.Outcomes[1].Numbers[ErrorRate] = 0.02, 0.08
-	expect.Equal(t, p.failures(), "8 % of the requests failed at 2 u")
-	expect.Equal(t, p.headline(), "Up to 500 output tokens/s, at 1 u; 8 % of the requests failed at 2 u")
+	expect.Equal(t, failures(), "8 % of the requests failed at 2 u")
+	expect.Equal(t, p.headline(), "500 output tokens/s at 1 u, the hardest load that was measured; 8 % of the requests failed at 2 u")
 	p.Objectives = make([]Objective, 1)
 	expect.Equal(t, p.headline(), "No load is known to hold; 8 % of the requests failed at 2 u")
+	p.Outcomes[0].Numbers[ErrorRate] = 0.1
+	expect.Equal(t, p.headline(), "No load is known to hold; 8 % to 10 % of the requests failed at every load")
 	p.Outcomes[1].Numbers = nil
-	expect.Equal(t, p.headline(), "No load is known to hold; 2 % of the requests failed at 1 u; 1 load not measured")
+	expect.Equal(t, p.headline(), "No load is known to hold; 10 % of the requests failed at 1 u; 1 load not measured")
 	expect.Equal(t, len(p.curves()[0].At), 1)
 	p.Sweep, p.Outcomes[0].Numbers, p.Answer.Why = true, nil, "No request fell into the window."
 	var page bytes.Buffer
@@ -68,4 +77,25 @@ func TestHeadline(t *testing.T) {
 	expect.Equal(t, p.headline(), "Nothing was measured")
 	expect.Contains(t, data, p.Answer.Why, data)
 	expect.Lacks(t, data, `"graphs"`, "there is nothing to draw")
+}
+
+// TestAllFailed: where nearly all requests failed before the window began, the share that failed is known, and the
+// advice is no longer trace.
+func TestAllFailed(t *testing.T) {
+	p := &Page{Sweep: true, Load: func(load float64) string { return strconv.FormatFloat(load, 'g', 4, 64) + " u" }}
+	for i, failed := range []int64{593, 600} {
+		s := &metrics.Summary{Requests: metrics.Requests{Planned: 600, Failed: failed, Failures: []metrics.Failure{{Outcome: "http_error", Status: 503, Count: failed}}}}
+		o := Outcome{Probe: Probe{Load: float64(i + 1)}, Why: noRequest("")}
+		o.NoteFailures(s)
+		expect.Lacks(t, o.Why, "longer trace", "the trace is long enough")
+		expect.Contains(t, o.Why, "of 600 failed, all by HTTP 503", "why")
+		p.Outcomes = append(p.Outcomes, o)
+	}
+	p.Number = p.Load
+	expect.Equal(t, p.headline(), "98.83 % to 100 % of the requests failed at every load, all by HTTP 503; nothing else was measured")
+	head, rows := p.Table()
+	expect.Equal(t, rows[0][slices.Index(head, "failed")], "98.83 %")
+	o := Outcome{Why: noRequest("")}
+	o.NoteFailures(&metrics.Summary{Requests: metrics.Requests{Planned: 600, Failed: 1, Failures: []metrics.Failure{{Count: 1}}}})
+	expect.Equal(t, o.Why, noRequest(""))
 }

@@ -6,10 +6,12 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
 	"github.com/fastreplay/fastreplay/engine/collect"
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
 	"github.com/fastreplay/fastreplay/engine/verdict"
@@ -126,6 +128,30 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 	return nil
 }
 
+// NoteFailures takes how requests of the run failed. If none fell into the window, it says so in place of a window that
+// would tell more.
+func (out *Outcome) NoteFailures(s *metrics.Summary) {
+	failed := s.Requests.Failures
+	switch {
+	case len(failed) == 0 || out.Client != "":
+		return
+	case len(failed) == 1:
+		out.FailedBy = "all by " + failed[0].Words()
+	case 2*failed[0].Count > s.Requests.Failed:
+		out.FailedBy = "most by " + failed[0].Words()
+	}
+	if out.Measured() {
+		return
+	}
+	ran := s.Requests.Planned - s.Requests.Stopped
+	if ran == 0 || 2*s.Requests.Failed < ran {
+		return
+	}
+	out.Numbers = map[string]float64{ErrorRate: float64(s.Requests.Failed) / float64(ran)}
+	said := format.Present(s.Failed(), out.FailedBy)
+	out.Why = strings.Join(said, ", ") + ", and none was left for the window: see what the servers answer."
+}
+
 // add counts a request, and reports whether it is within every limit.
 func (p part) add(r *record.Record, objectives []Objective) (within bool) {
 	within = true
@@ -164,6 +190,9 @@ func (out *Outcome) setLimiter(parts map[string]part, objectives []Objective) {
 			what := o.Label()
 			if 2*failed > beyond {
 				what = o.owner() + failures
+				if o.Metric != ok {
+					out.Why += " Most of those failed."
+				}
 			}
 			out.Limiter = what + first(parts, i, o.Allowed)
 		}

@@ -133,7 +133,7 @@ func TestRowsOfWhatNeverEnded(t *testing.T) {
 	objectives := objectivesOf(t, "ttft.p95<300ms tpot.p95<50ms ok>=99%")
 	o := Outcome{Probe: Probe{Number: 1, Load: 2}, Verdict: Breaks, SliceS: 1, Slices: []Slice{{Requests: 40, Beyond: []int64{40, 0, 0}}}}
 	o.Summarize(len(objectives))
-	p := Page{Objectives: objectives, Outcomes: []Outcome{o}, Load: func(float64) string { return "2" }}
+	p := Page{Objectives: objectives, Outcomes: []Outcome{o}, Number: func(float64) string { return "2" }}
 	_, rows := p.Table()
 	if want := []string{"1", "2", "–", "> 300 ms", "–", "–", "–"}; !slices.Equal(rows[0][:7], want) || o.Slices != nil {
 		t.Errorf("%q, want %q", rows, want)

@@ -18,12 +18,14 @@ type Page struct {
 	Title      string
 	Sentence   string // the answer
 	Unit       string // of loads
+	Head       string // of a column of loads
 	Falling    bool   // a smaller load is harder: instances
 	Objectives []Objective
 	Answer     Answer
 	Replicas   *Replicas // nil = nobody knows
 	Outcomes   []Outcome
-	Load       func(float64) string // prints a load, without its unit
+	Load       func(float64) string // prints a load
+	Number     func(float64) string // the same without its unit
 }
 
 // Write writes the page.
@@ -39,9 +41,9 @@ func (p *Page) Write(w io.Writer) error {
 		answer.Grade = chart.Warn
 	}
 	first := chart.Section{}
-	note := "Each point is a probe, with its 95 % interval if that is known. "
+	note := "Each point is a probe, with its 95 % interval if that is known."
 	if p.Sweep {
-		if p.failures() != "" {
+		if failed, _ := Failures(p.Outcomes, p.Load); failed != "" {
 			answer = chart.Finding{Grade: chart.Bad, Lines: []string{"Latencies are of requests that did not fail."}}
 			first.Findings = []chart.Finding{answer}
 		}
@@ -51,18 +53,25 @@ func (p *Page) Write(w io.Writer) error {
 		if curves := p.curves(); len(curves) > 0 {
 			first.Title = "Latency by throughput"
 			first.Graphs = curves
-			first.Note = "Each point is a load, whose number stands beside it. Its line is the 95 % interval, if " +
-				"that is known."
+			first.Note = "Each point is a load, which stands beside it (" + p.Unit + "). Its line is the 95 % " +
+				"interval, if that is known."
 		}
 	} else {
 		first.Findings = []chart.Finding{answer}
-		note += "The line is the estimate of the capacity, and the shaded part its 95 % interval. Latencies of a " +
-			"probe that was cut short are at least as long."
+		if p.spans() != nil {
+			note += " The upright line is the estimate of the capacity, and the shaded part its 95 % interval."
+		}
+		if slices.ContainsFunc(p.Outcomes, func(o Outcome) bool { return o.Cut }) {
+			note += " Latencies of a probe that was cut short are at least as long."
+		}
 	}
 	if p.Sweep {
 		found = p.headline()
 	} else if p.Answer.High == nil && p.Answer.HeldS > 0 { // a bound that says nothing without its time
 		found += ", held for " + format.Span(p.Answer.HeldS)
+	}
+	if p.spans() != nil && !p.Sweep {
+		found = "Capacity " + found
 	}
 	d := chart.Document{
 		Title: found,
@@ -92,40 +101,70 @@ func (p *Page) Write(w io.Writer) error {
 		}
 		d.Sections = append(d.Sections, chart.Section{Title: "By owner", Tables: []chart.Table{owners}})
 	}
-	if p.Replicas != nil && p.Replicas.Peak > 1 {
-		d.Sections = append(d.Sections, p.Replicas.section())
-	}
+	d.Add(p.Replicas.section())
 	return d.Write(w)
 }
 
-// headline is what a sweep found: what holds or, without objectives, the highest throughput. What failed and what was
-// not measured stands behind.
+// headline is what a sweep found: what holds or, without objectives, the highest throughput. What failed stands behind,
+// or first if most requests did at each load. What was not measured comes last.
 func (p *Page) headline() string {
-	title := p.Title
-	most := 0.0
-	missing := 0
-	for _, o := range p.Outcomes {
-		if len(o.Numbers) == 0 {
-			missing++
-		}
-		if rate := o.Numbers[tokensPerS]; rate > most && o.Client == "" {
-			most = rate
-			title = "Up to " + format.Rate(rate) + " output tokens/s, at " + p.Load(o.Load) + " " + p.Unit
-		}
-	}
-	if missing > 0 && missing == len(p.Outcomes) {
+	var found []string
+	measured := slices.DeleteFunc(slices.Clone(p.Outcomes), func(o Outcome) bool { return !o.Measured() })
+	failed, mostly := Failures(p.Outcomes, p.Load)
+	switch {
+	case len(p.Objectives) > 0 && len(measured) > 0:
+		found = []string{p.found()[0].Word}
+	case len(measured) > 0:
+		found = format.Present(p.fastest(measured))
+	case failed == "":
 		return "Nothing was measured"
 	}
-	for _, f := range p.found() {
-		title = f.Word
+	if mostly {
+		found = slices.Insert(found, 0, failed)
+	} else {
+		found = append(found, format.Present(failed)...)
 	}
-	if failed := p.failures(); failed != "" {
-		title += "; " + failed
+	switch missing := len(p.Outcomes) - len(measured); {
+	case missing > 0 && len(measured) == 0:
+		found = append(found, "nothing else was measured")
+	case missing > 0:
+		found = append(found, format.Many(missing, "load")+" not measured")
+	case len(found) == 0:
+		return p.Title
 	}
-	if missing > 0 {
-		title += "; " + format.Many(missing, "load") + " not measured"
+	return strings.Join(found, "; ")
+}
+
+// fastest is the highest throughput that the servers had; "" if they had none.
+func (p *Page) fastest(measured []Outcome) string {
+	most := 0.0
+	at := 0.0
+	hardest := math.Inf(-1)
+	for _, o := range measured {
+		if o.Client != "" {
+			continue
+		}
+		if rate := o.Numbers[tokensPerS]; rate > most {
+			most = rate
+			at = o.Load
+		}
+		if p.Falling {
+			hardest = max(hardest, -o.Load)
+		} else {
+			hardest = max(hardest, o.Load)
+		}
 	}
-	return title
+	if most == 0 {
+		return ""
+	}
+	words := format.Rate(most) + " output tokens/s at " + p.Load(at)
+	switch {
+	case len(measured) == 1:
+		return words
+	case at == math.Abs(hardest):
+		return words + ", the hardest load that was measured"
+	}
+	return "Highest throughput: " + words
 }
 
 // graphs are goodput, the latencies of the objectives, failures and hits by load.
@@ -148,15 +187,7 @@ func (p *Page) graphs() (all []chart.Graph) {
 		byLoad,
 		[]Outcome{{Probe: Probe{Load: *axis.To}}},
 	)
-	const grey, line = 1, 2
-	var spans []chart.Piece
-	if a := p.Answer; a.High != nil && a.Low > 0 {
-		spans = []chart.Piece{
-			{From: a.Low, To: *a.High, Kind: grey, Text: p.Sentence, Name: "95 %"},
-			{From: a.Load, To: a.Load * 1.05, Kind: line, Text: p.Sentence, Name: "estimate " + p.Load(a.Load)},
-		}
-	}
-	add := func(title, name, unit string, limit float64) {
+	add := func(title, name, unit string, bound *Objective) {
 		g := chart.Graph{
 			Title: title,
 			Sync:  "load",
@@ -165,67 +196,111 @@ func (p *Page) graphs() (all []chart.Graph) {
 				Unit: unit,
 				From: new(0.0),
 			},
-			Spans: spans,
+			Spans: p.spans(),
 		}
-		broken := chart.Values{}
-		for i, o := range byLoad {
+		for _, o := range byLoad {
 			g.At = append(g.At, o.Load)
-			broken = append(broken, math.NaN())
-			if v, known := o.Numbers[name]; known && o.Verdict == Breaks {
-				broken[i] = v
-			}
 		}
 		measured := withInterval(byLoad, "measured", name)
 		known := slices.DeleteFunc(slices.Clone(measured.Values), math.IsNaN)
-		if len(known) == 0 || limit == 0 && slices.Max(known) == 0 {
+		if len(known) == 0 || bound == nil && slices.Max(known) == 0 {
 			return
 		}
-		if most := max(limit, slices.Max(known)); unit == "ms" && slices.Min(known) > 0 && most > 20*slices.Min(known) {
+		g.Series = []chart.Series{measured}
+		most := slices.Max(known)
+		if bound != nil {
+			g.Series = append(g.Series, bound.lines(measured.Values)...)
+			most = max(most, bound.limit())
+		}
+		if unit == "ms" && slices.Min(known) > 0 && most > 20*slices.Min(known) {
 			g.Y.Log = true
 			g.Y.From = nil
 		}
-		g.Series = []chart.Series{measured}
-		if len(p.Objectives) > 0 {
-			g.Series = append(g.Series,
-				chart.Series{
-					Name:   "broke an objective",
-					Style:  chart.Dots,
-					Bad:    true,
-					Values: broken,
-				})
-		}
-		if limit > 0 {
-			g.Series = append(
-				g.Series,
-				chart.Series{
-					Name:   "limit",
-					Style:  chart.Dashed,
-					Values: slices.Repeat(chart.Values{limit}, len(byLoad)),
-				},
-			)
-		}
 		all = append(all, g)
 	}
-	for _, o := range p.Objectives {
+	for i := range p.Objectives {
+		o := &p.Objectives[i]
 		if o.LimitNS == 0 {
-			add(format.Capitalised(o.Label()), o.Quantity(), "ratio", o.Allowed)
+			add(format.Capitalised(o.Label()), o.Quantity(), "ratio", o)
 		} else {
 			_, percentile, _ := strings.Cut(o.Quantity(), ".")
-			add(o.Label()+" "+percentile, o.Quantity(), "ms", float64(o.LimitNS)/1e6)
+			add(o.Label()+" "+percentile, o.Quantity(), "ms", o)
 		}
 	}
 	if len(p.Objectives) > 0 {
-		add("Goodput, requests/s", GoodputPerS, "", 0)
+		add("Goodput, requests/s", GoodputPerS, "", nil)
 	}
 	for _, m := range measures() {
 		bounded := slices.ContainsFunc(p.Objectives, func(o Objective) bool {
 			return o.Quantity() == m.name
 		})
 		if !bounded && (p.Sweep || m.name == PrefixHits) {
-			add(m.label, m.name, m.unit, 0)
+			add(m.label, m.name, m.unit, nil)
 		}
 	}
 	return all
+}
+
+// spans mark the interval of the capacity and its estimate; nil if no interval is known.
+func (p *Page) spans() []chart.Piece {
+	const grey, line = 1, 2
+	a := p.Answer
+	if a.High == nil || a.Low == 0 {
+		return nil
+	}
+	estimate, _, _ := strings.Cut(p.Sentence, " ")
+	return []chart.Piece{
+		{From: a.Low, To: *a.High, Kind: grey, Text: p.Sentence, Name: "95 %"},
+		{From: a.Load, To: a.Load * 1.05, Kind: line, Text: p.Sentence, Name: "estimate " + estimate},
+	}
+}
+
+// limit is what the objective's quantity may be, in ms or as a share.
+func (o *Objective) limit() float64 {
+	switch {
+	case o.LimitNS > 0:
+		return float64(o.LimitNS) / 1e6
+	case o.Metric == goodput:
+		return 1 - o.Allowed
+	}
+	return o.Allowed
+}
+
+// lines are a line at the limit, and those of the values that are beyond it.
+func (o *Objective) lines(values chart.Values) []chart.Series {
+	limit := o.limit()
+	broken := make(chart.Values, len(values))
+	some := false
+	for i, v := range values {
+		broken[i] = math.NaN()
+		isBeyond := v > limit || o.LimitNS > 0 && v == limit
+		if o.Metric == goodput {
+			isBeyond = v < limit
+		}
+		if isBeyond {
+			broken[i] = v
+			some = true
+		}
+	}
+	name := format.Percent(limit)
+	if o.LimitNS > 0 {
+		name = format.Milliseconds(limit)
+	}
+	line := chart.Series{
+		Name:   "limit " + name,
+		Style:  chart.Dashed,
+		Values: slices.Repeat(chart.Values{limit}, len(values)),
+	}
+	if !some {
+		return []chart.Series{line}
+	}
+	beyond := chart.Series{
+		Name:   "beyond the limit",
+		Style:  chart.Dots,
+		Bad:    true,
+		Values: broken,
+	}
+	return []chart.Series{beyond, line}
 }
 
 // Table is the head and the rows of a table of probes.
@@ -242,8 +317,8 @@ func (p *Page) Table() (head []string, rows [][]string) {
 			return strconv.Itoa(o.Number)
 		})
 	}
-	add("load", func(o *Outcome) string {
-		return p.Load(o.Load)
+	add(cmp.Or(p.Head, "load"), func(o *Outcome) string {
+		return p.Number(o.Load)
 	})
 	print := map[string]func(float64) string{
 		"":      format.Rate,
@@ -313,7 +388,7 @@ func heads() map[string]string {
 
 // OwnerTable is the head and the rows of a table of probes by whose requests they had.
 func (p *Page) OwnerTable() (head []string, rows [][]string) {
-	head = []string{"requests of", "load"}
+	head = []string{"requests of", cmp.Or(p.Head, "load")}
 	heads := heads()
 	for _, name := range ownedMeasures() {
 		head = append(head, cmp.Or(heads[name], name))
@@ -321,7 +396,7 @@ func (p *Page) OwnerTable() (head []string, rows [][]string) {
 	for i := range p.Outcomes {
 		o := &p.Outcomes[i]
 		for _, owner := range o.Owners {
-			row := []string{owner, p.Load(o.Load)}
+			row := []string{owner, p.Number(o.Load)}
 			for _, name := range ownedMeasures() {
 				print := format.Percent
 				if strings.Contains(name, ".") {

@@ -41,7 +41,10 @@ func (s *Search) Peek(p Probe, peek Peek) Decision {
 	holds := true
 	within := true
 	quiet := true
+	broken := ""
 	largest := -1.0
+	worst := 0.0
+	var fewer counts
 	for j, o := range s.config.Objectives {
 		known := decided(peek.Slices, j, o.Allowed)
 		all := s.judged(peek.Slices, j, peek.Ended)
@@ -54,12 +57,9 @@ func (s *Search) Peek(p Probe, peek Peek) Decision {
 			lost *= float64(len(peek.Slices)) * peek.SliceS / peek.WindowS
 		}
 		if lost > o.Allowed && (all.evidence(o.Allowed) >= level || p.Confirm && peek.Ended) &&
-			(peek.Ended || o.Metric == ok || s.nearest(Breaks) != nil) {
-			why = o.words(all)
-			if grows {
-				why += ", and the backlog grows"
-			}
-			return Decision{true, Breaks, why + "."}
+			(peek.Ended || o.Metric == ok || s.nearest(Breaks) != nil) && lost/o.Allowed > worst {
+			worst = lost / o.Allowed
+			broken = o.words(all)
 		}
 		within = within && all.share() <= o.Allowed
 		calm := len(known) > 0 && now.share() <= clearly*o.Allowed
@@ -70,7 +70,14 @@ func (s *Search) Peek(p Probe, peek Peek) Decision {
 		if over > largest {
 			largest = over
 			why = o.words(now)
+			fewer = now
 		}
+	}
+	if broken != "" {
+		if grows {
+			broken += ", and the backlog grows"
+		}
+		return Decision{true, Breaks, broken + "."}
 	}
 	for j, o := range s.config.Objectives {
 		if peek.Ended && !slices.ContainsFunc(peek.Slices, func(t Slice) bool { return t.of(j).Requests > 0 }) {
@@ -88,7 +95,7 @@ func (s *Search) Peek(p Probe, peek Peek) Decision {
 		!near && !grows && few == "" && (holds || quiet && above):
 		return Decision{true, Holds, why + "."}
 	case peek.Ended:
-		return Decision{true, Edge, why + ", which is too little to be sure."}
+		return Decision{true, Edge, why + ". " + fewer.doubtful()}
 	}
 	return Decision{}
 }
@@ -166,6 +173,16 @@ func (s *Search) unsure(p Probe) bool {
 	above, below := s.open()
 	breaks := s.posteriors.until(s.logLoad(p.Load))
 	return !above && !below && breaks > 0.02 && breaks < 0.98
+}
+
+// doubtful says why requests are too few for a verdict.
+func (t *counts) doubtful() string {
+	const sayMore = 1.5
+	if t.designEffect < sayMore {
+		return "That is too little to be sure."
+	}
+	return "That is too little to be sure: requests near each other may share their fate, so these count as " +
+		format.Count(int64(math.Ceil(t.n/t.designEffect))) + "."
 }
 
 // words tell what a counts shows.

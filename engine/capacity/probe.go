@@ -118,8 +118,17 @@ type Outcome struct {
 	// 95 % intervals of numbers that have one, in their unit: from, to
 	Intervals map[string][2]float64 `json:"intervals,omitempty"`
 	// where the objective broke first, such as: TTFT on instance 2
-	Limiter   string `json:"limiter,omitempty"`
+	Limiter string `json:"limiter,omitempty"`
+	// how requests of the run failed, such as: all by HTTP 503; "" if none did, or in several ways
+	FailedBy  string `json:"failed_by,omitempty"`
 	Directory string `json:"directory"`
+}
+
+// Measured reports whether requests fell into the window. Without them there is at most the share of those that failed
+// in the whole run.
+func (o *Outcome) Measured() bool {
+	_, measured := o.Numbers[requestsPerS]
+	return measured
 }
 
 // implausible is above any number of a search: a load, a duration in s, requests.
@@ -169,6 +178,8 @@ type Config struct {
 	Budget     time.Duration // of probes' wall time; 0 = no bound
 	WindowS    float64       // longest window of a probe but for the confirmation, in s
 	BesidesS   float64       // what a probe takes besides its window, in s: a guess, until the first one has ended
+
+	Load func(float64) string // prints a load with its unit; nil = four digits alone
 }
 
 // Answer is what is known of the capacity.

@@ -65,21 +65,26 @@ func (r *Replicas) Words() string {
 	return text + "."
 }
 
-// section is the part of a page about instances over time.
-func (r *Replicas) section() chart.Section {
+// section is the part of a page about instances over time; empty of so few that words tell it.
+func (r *Replicas) section() (drawn chart.Section) {
+	const least = 4 // minutes
+	if r == nil || r.Peak == 1 || len(r.EachMinute) < least {
+		return drawn
+	}
 	g := chart.Graph{
 		Title: "Instances needed in each minute",
 		Wide:  true,
 		X: chart.Axis{
-			Label: "trace time",
-			Unit:  "s",
-			Step:  60,
+			Label: "minute of the trace",
+			From:  new(0.0),
+			To:    new(float64(len(r.EachMinute))),
+			Step:  1,
 		},
 		Y: chart.Axis{From: new(0.0)},
 	}
 	values := chart.Values{}
 	for i, n := range r.EachMinute {
-		g.At = append(g.At, float64(i)*60)
+		g.At = append(g.At, float64(i)+0.5)
 		values = append(values, float64(n))
 	}
 	g.Series = []chart.Series{{

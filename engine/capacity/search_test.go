@@ -102,7 +102,7 @@ func TestSearchBounds(t *testing.T) {
 		low, high float64 // bounds of the answer; high 0 = it has none
 		why       string
 	}{
-		"holds at the most":      {Config{Least: 1, Most: 1.5}, 0, 0, 1.5, 0, "The objectives hold at 1.5, and nothing harder was to be tried."},
+		"holds at the most":      {Config{Least: 1, Most: 1.5}, 0, 0, 1.5, 0, "The objectives hold at 1.5, the hardest load that was to be tried."},
 		"breaks at the least":    {Config{Least: 4, Whole: true}, 20, 0, 0, 1, "The objectives break even at 1."},
 		"the client":             {Config{Least: 1}, 0, 2, 1, 0, "The client was the bottleneck at 2: slow. So the servers may carry more."},
 		"the client at once":     {Config{Least: 1}, 0, 1, 0, 0, "The client was the bottleneck at 1: slow. So the servers' capacity stays unknown."},
@@ -239,7 +239,7 @@ func TestConfirmationOfFewRequests(t *testing.T) {
 // ends.
 func TestWordsOfFewRequests(t *testing.T) {
 	objectives := objectivesOf(t, "ttft.p95<1s")
-	page := &Page{Objectives: objectives, Load: func(float64) string { return "" }}
+	page := &Page{Objectives: objectives, Number: func(float64) string { return "" }}
 	for requests, want := range map[int64]string{58: "holds so far", 59: "holds"} {
 		o := Outcome{Verdict: Holds, Slices: []Slice{{Requests: requests, Beyond: []int64{0}}}}
 		o.Summarize(1)

@@ -58,7 +58,7 @@ func (s *Sweep) Peek(p Probe, peek Peek) Decision {
 		return Decision{}
 	}
 	if len(s.config.Objectives) == 0 {
-		why := "No objective was given."
+		why := ""
 		if !slices.ContainsFunc(peek.Slices, func(t Slice) bool { return t.Requests > 0 }) {
 			why = noRequest("")
 		}
@@ -99,7 +99,10 @@ func measures() []measure {
 
 // curves are latencies by throughput, with the median and p95 of each.
 func (p *Page) curves() (all []chart.Graph) {
-	byThroughput := slices.DeleteFunc(slices.Clone(p.Outcomes), func(o Outcome) bool { return len(o.Numbers) == 0 })
+	byThroughput := slices.DeleteFunc(slices.Clone(p.Outcomes), func(o Outcome) bool {
+		_, known := o.Numbers["e2e.p50"]
+		return !known
+	})
 	if len(byThroughput) == 0 {
 		return nil
 	}
@@ -110,7 +113,7 @@ func (p *Page) curves() (all []chart.Graph) {
 	var loads []string
 	for i := range byThroughput {
 		at = append(at, byThroughput[i].Numbers[tokensPerS])
-		loads = append(loads, p.Load(byThroughput[i].Load))
+		loads = append(loads, p.Number(byThroughput[i].Load))
 	}
 	// a line tells which load follows another
 	ordered := slices.IsSortedFunc(byThroughput, func(a, b Outcome) int { return cmp.Compare(a.Load, b.Load) })
@@ -165,7 +168,7 @@ func (p *Page) found() []chart.Finding {
 	hardest := func(of []Outcome) string {
 		for _, o := range slices.Backward(of) {
 			if o.Verdict == Holds {
-				return p.Load(o.Load) + " " + p.Unit
+				return p.Load(o.Load)
 			}
 		}
 		return ""
@@ -174,13 +177,16 @@ func (p *Page) found() []chart.Finding {
 	held := hardest(easier)
 	if held != "" {
 		said = chart.Finding{Grade: chart.Good, Word: "Holds at " + held}
+		if last := easier[len(easier)-1]; last.Verdict == Edge {
+			said.Word += ", unsure at " + p.Load(last.Load)
+		}
 	}
 	switch {
 	case first < 0:
 	case first == 0:
-		said.Word = "Breaks at " + p.Load(served[first].Load) + " " + p.Unit
+		said.Word = "Breaks at " + p.Load(served[first].Load)
 	default:
-		said.Word += ", breaks at " + p.Load(served[first].Load) + " " + p.Unit
+		said.Word += ", breaks at " + p.Load(served[first].Load)
 	}
 	if held := hardest(harder); held != "" {
 		said.Grade = chart.Warn
@@ -189,19 +195,40 @@ func (p *Page) found() []chart.Finding {
 	return []chart.Finding{said}
 }
 
-// failures names the load of which most requests failed; "" if none did.
-func (p *Page) failures() string {
-	worst := Outcome{}
-	for _, o := range p.Outcomes {
-		if o.Numbers[ErrorRate] > worst.Numbers[ErrorRate] {
-			worst = o
+// failing are the least share of requests that failed, and the load of which most did.
+func failing(all []Outcome) (least float64, worst *Outcome) {
+	least = 1
+	worst = &Outcome{}
+	for i := range all {
+		share := all[i].Numbers[ErrorRate]
+		least = min(least, share)
+		if share > worst.Numbers[ErrorRate] {
+			worst = &all[i]
 		}
 	}
-	share := worst.Numbers[ErrorRate]
-	if share == 0 {
-		return ""
+	return least, worst
+}
+
+// Failures says how many requests failed, how, and at which load most did, or that about as many did at each. It is ""
+// if none failed. mostly: at each load most did. load prints a load with its unit.
+func Failures(all []Outcome, load func(float64) string) (words string, mostly bool) {
+	least, worst := failing(all)
+	most := worst.Numbers[ErrorRate]
+	if most == 0 {
+		return "", false
 	}
-	return format.Percent(share) + " of the requests failed at " + p.Load(worst.Load) + " " + p.Unit
+	words = format.Percent(most) + " of the requests failed"
+	if len(all) < 2 || least < most/2 {
+		words += " at " + load(worst.Load)
+	} else if from, to := format.Percent(least), format.Percent(most); from == to {
+		words += " at every load"
+	} else {
+		words = from + " to " + to + " of the requests failed at every load"
+	}
+	if worst.FailedBy != "" {
+		words += ", " + worst.FailedBy
+	}
+	return words, least >= 0.5
 }
 
 // withInterval is a number of outcomes, with the ends of its interval where they are known; NaN where it is not.

@@ -141,7 +141,7 @@ function seriesOf(graph) {
     };
     if (s.style === 'dashed') out.dash = [6, 4];
     if (s.style === 'behind') Object.assign(out, {stroke: () => stroke() + '55', width: 5});
-    if (s.style === 'bars') Object.assign(out, {paths: uPlot.paths.bars({size: [0.9, Infinity], align: 0}), fill: stroke, width: 0, points: {show: false}});
+    if (s.style === 'bars') Object.assign(out, {paths: uPlot.paths.bars({size: [1, Infinity], align: 0, gap: 1}), fill: stroke, width: 0, points: {show: false}});
     if (s.style === 'dots') Object.assign(out, {paths: () => null, points: {show: true, size: s.values.length > 64 ? 3.5 : 10, width: 0, fill: () => stroke() + (s.values.length > 64 ? 'a0' : ''), space: 0}});
     return out;
   });
