@@ -362,12 +362,10 @@ func (s *searching) seen(peek *capacity.Peek) string {
 // sentence is the answer in one line.
 func (s *searching) sentence(a capacity.Answer) string {
 	text := s.known(a)
-	trouble := ""
-	if a.Low == 0 {
-		trouble = s.trouble()
-	}
-	text += trouble
-	if limiter := s.limiter(a); limiter != "" && trouble == "" {
+	switch limiter := s.limiter(a); {
+	case a.Low == 0 && (limiter == "" || strings.HasPrefix(limiter, "failures")):
+		text += s.trouble()
+	case limiter != "":
 		text += ", limited by " + limiter
 	}
 	if a.HeldS > 0 {

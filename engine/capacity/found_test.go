@@ -85,7 +85,7 @@ func TestAllFailed(t *testing.T) {
 	p := &Page{Sweep: true, Load: func(load float64) string { return strconv.FormatFloat(load, 'g', 4, 64) + " u" }}
 	for i, failed := range []int64{593, 600} {
 		s := &metrics.Summary{Requests: metrics.Requests{Planned: 600, Failed: failed, Failures: []metrics.Failure{{Outcome: "http_error", Status: 503, Count: failed}}}}
-		o := Outcome{Probe: Probe{Load: float64(i + 1)}, Why: noRequest("")}
+		o := Outcome{Probe: Probe{Load: float64(i + 1)}, Why: noRequest(""), Client: "the load was another one"}
 		o.NoteFailures(s)
 		expect.Lacks(t, o.Why, "longer trace", "the trace is long enough")
 		expect.Contains(t, o.Why, "of 600 failed, all by HTTP 503", "why")

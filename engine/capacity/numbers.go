@@ -133,7 +133,7 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 func (out *Outcome) NoteFailures(s *metrics.Summary) {
 	failed := s.Requests.Failures
 	switch {
-	case len(failed) == 0 || out.Client != "":
+	case len(failed) == 0:
 		return
 	case len(failed) == 1:
 		out.FailedBy = "all by " + failed[0].Words()
@@ -147,6 +147,7 @@ func (out *Outcome) NoteFailures(s *metrics.Summary) {
 	if ran == 0 || 2*s.Requests.Failed < ran {
 		return
 	}
+	out.Client = "" // which is late where all answers come at once
 	out.Numbers = map[string]float64{ErrorRate: float64(s.Requests.Failed) / float64(ran)}
 	said := format.Present(s.Failed(), out.FailedBy)
 	out.Why = strings.Join(said, ", ") + ", and none was left for the window: see what the servers answer."
