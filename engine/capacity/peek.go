@@ -152,15 +152,22 @@ func (s *Search) tooFew(peek Peek) (words string) {
 // more if these slices show more. The whole window of a probe far from the edge may have few requests; they are not
 // thought to share as much.
 func (s *Search) judged(all []Slice, j int, ended bool) counts {
-	const doubt = 8 // slices
+	const doubt, doubtOfFailures = 8, 2 // slices
 	t := count(all, j)
 	t.designEffect = s.designEffects[j]
 	if ended && len(s.posteriors) == 0 {
 		t.designEffect = priorDesignEffectFar
 	}
-	if t.parts > 0 {
-		t.designEffect = max(t.designEffect, (t.variance/t.independent*t.parts+doubt*t.designEffect)/(t.parts+doubt))
+	if t.parts == 0 {
+		return t
 	}
+	seen := max(1, t.variance/t.independent)
+	if o := &s.config.Objectives[j]; ended && o.Metric == ok && t.share() > o.Allowed {
+		// no backlog makes failures alike, so slices with some all over the window tell how far they are
+		t.designEffect = (seen*t.parts + doubtOfFailures*priorDesignEffectFar) / (t.parts + doubtOfFailures)
+		return t
+	}
+	t.designEffect = max(t.designEffect, (seen*t.parts+doubt*t.designEffect)/(t.parts+doubt))
 	return t
 }
 
