@@ -25,7 +25,8 @@ func TestFailuresAtTheEnd(t *testing.T) {
 		{perS: 60, share: 0.01, burst: 5, most: 25},
 		{perS: 60, share: 0.01, burst: 20, most: 25},
 		{perS: 16, share: 0.01, burst: 3, most: 25},
-		{perS: 60, share: 0.1, least: 450, most: tries},
+		{perS: 60, share: 0.1, least: 490, most: tries},
+		{perS: 30, share: 0.1, least: 400, most: tries},
 	} {
 		rng := rand.New(rand.NewPCG(7, 7))
 		broke := 0

@@ -174,6 +174,7 @@ func (p part) add(r *record.Record, objectives []Objective) (within bool) {
 // setLimiter sets what broke first, and the goodput of owners, which is what is not beyond.
 func (out *Outcome) setLimiter(parts map[string]part, objectives []Objective) {
 	most := 1.0
+	blamed := false // a latency, for failures
 	for i, o := range objectives {
 		var beyond, failed, about int64
 		for _, p := range parts {
@@ -191,12 +192,13 @@ func (out *Outcome) setLimiter(parts map[string]part, objectives []Objective) {
 			what := o.Label()
 			if 2*failed > beyond {
 				what = o.owner() + failures
-				if o.Metric != ok {
-					out.Why += " Most of those failed."
-				}
 			}
+			blamed = 2*failed > beyond && o.Metric != ok
 			out.Limiter = what + first(parts, i, o.Allowed)
 		}
+	}
+	if blamed {
+		out.Why += " Most of those failed."
 	}
 	if out.Verdict == Holds && out.Limiter != "" {
 		out.Verdict = Edge

@@ -152,7 +152,7 @@ func (s *Search) tooFew(peek Peek) (words string) {
 // more if these slices show more. The whole window of a probe far from the edge may have few requests; they are not
 // thought to share as much.
 func (s *Search) judged(all []Slice, j int, ended bool) counts {
-	const doubt, doubtOfFailures = 8, 2 // slices
+	const doubt, doubtOfFailures = 8, 0.5 // slices
 	t := count(all, j)
 	t.designEffect = s.designEffects[j]
 	if ended && len(s.posteriors) == 0 {
