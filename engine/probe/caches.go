@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -105,6 +106,9 @@ const (
 // flushPaths empty a prefix cache: vLLM's (with VLLM_SERVER_DEV_MODE=1) and SGLang's.
 var flushPaths = [...]string{"/reset_prefix_cache", "/flush_cache"}
 
+// otherAnswer is that of a server that takes any path: a page, a completion or an error.
+var otherAnswer = regexp.MustCompile(`^\s*(<|data:)|"(choices|error)"`)
+
 // Flush empties the prefix cache at every address of every target and returns the path that did it.
 func (b *Prober) Flush(ctx context.Context) (path string, err error) {
 	for _, at := range serversOf(b.Targets) {
@@ -119,13 +123,13 @@ func (b *Prober) Flush(ctx context.Context) (path string, err error) {
 func (b *Prober) flushOne(ctx context.Context, at server) (string, error) {
 	var answers []string
 	for _, path := range flushPaths {
-		status, _, err := b.ask(ctx, at, fasthttp.MethodPost, at.Base+path, nil)
+		status, body, err := b.ask(ctx, at, fasthttp.MethodPost, at.Base+path, nil)
 		switch {
 		case ctx.Err() != nil:
 			return "", ctx.Err()
 		case err != nil:
 			answers = append(answers, fmt.Sprintf("%s: %v", path, err))
-		case status == 200:
+		case status == 200 && !otherAnswer.Match(body):
 			return path, nil
 		default:
 			answers = append(answers, fmt.Sprintf("%s HTTP %d", path, status))
@@ -145,19 +149,25 @@ func NewSalt() string {
 // saltProbeTokens is several cache blocks of any engine.
 const saltProbeTokens = 1024
 
-// SaltWorks checks whether the first target keeps prompts with different salts apart. The same prompt again must be a
-// hit with the same salt, and a miss with another salt. seen is false if the server reports no hits.
+// SaltWorks checks whether each target keeps prompts with different salts apart. The same prompt again must be a hit
+// with the same salt, and a miss with another salt. seen is false if a server reports no hits.
 func (b *Prober) SaltWorks(ctx context.Context, source prompt.Source) (works, seen bool, err error) {
-	at := firstOf(&b.Targets[0])
-	text := b.newPrompt(source, saltProbeTokens)
-	salt := NewSalt()
-	var hits [3]int
-	for i, s := range [...]string{salt, salt, NewSalt()} {
-		usage, err := b.count(ctx, at, text, s)
-		if err != nil {
-			return false, false, err
+	seen = true
+	for _, at := range b.firsts() {
+		text := b.newPrompt(source, saltProbeTokens)
+		salt := NewSalt()
+		var hits [3]int
+		for i, s := range [...]string{salt, salt, NewSalt()} {
+			usage, err := b.count(ctx, at, text, s)
+			if err != nil {
+				return false, false, err
+			}
+			hits[i] = usage.CachedTokens
 		}
-		hits[i] = usage.CachedTokens
+		if hits[2] > 0 {
+			return false, true, nil
+		}
+		seen = seen && hits[1] > 0
 	}
-	return hits[2] <= 0, hits[1] > 0, nil
+	return true, seen, nil
 }

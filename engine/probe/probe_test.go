@@ -279,3 +279,40 @@ func TestModels(t *testing.T) {
 		}
 	}
 }
+
+// TestSaltOfEachTarget: one that ignores a salt is found wherever it stands, and one that reports no hits proves none.
+func TestSaltOfEachTarget(t *testing.T) {
+	served := func(hits ...int) http.Handler {
+		asked := 0
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			asked++
+			fmt.Fprintf(w, `{"choices":[{"index":0,"message":{"content":"a"},"finish_reason":"length"}],"usage":{"prompt_tokens":1024,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":%d}}}`, hits[asked-1])
+		})
+	}
+	for name, c := range map[string]struct {
+		first, second []int
+		works, seen   bool
+	}{
+		"both":               {[]int{0, 1000, 0}, []int{0, 1000, 0}, true, true},
+		"the second ignores": {[]int{0, 1000, 0}, []int{0, 1000, 1000}, false, true},
+		"the first ignores":  {[]int{0, 1000, 1000}, nil, false, true},
+		"the second is mute": {[]int{0, 1000, 0}, []int{0, 0, 0}, true, false},
+	} {
+		works, seen, err := proberOf(t, served(c.first...), served(c.second...)).SaltWorks(t.Context(), builtInText(t))
+		must.Do(t, err)
+		expect.Equal(t, [2]bool{works, seen}, [2]bool{c.works, c.seen}, name)
+	}
+}
+
+// TestFlushOfAnyPath: a server that answers any path with 200 has flushed nothing.
+func TestFlushOfAnyPath(t *testing.T) {
+	for answer, flushed := range map[string]bool{
+		"": true, "Cache flushed.\nPlease check backend logs for more details.": true, `{"success":true}`: true,
+		"data: {}\n\n": false, "\n<!doctype html>": false, `{"choices":[]}`: false, `{"error":{"message":"no such path"}}`: false,
+	} {
+		_, err := proberOf(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, answer)
+		})).Flush(t.Context())
+		expect.Equal(t, err == nil, flushed, "%q: %v", answer, err)
+	}
+}
