@@ -1,6 +1,7 @@
 package collect
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -77,7 +78,9 @@ func (c *Collector) notes(s *metrics.Summary, all *targetStats, targets []target
 	}
 	add(s.Tokens.AtOnce > 0, "at_once", "%s brought all tokens at one instant, so there is no TPOT or ITL of them%s",
 		format.Many(s.Tokens.AtOnce, "response"), whole)
-	if tpot := s.TPOTMS; tpot != nil && tpot.P50 < hardlyMadeMS && stats.EnoughSamples(tpot.Count, 0.5) {
+	// whole answers have no TPOT, and one NTPOT
+	tpot := cmp.Or(s.TPOTMS, s.NTPOTMS)
+	if tpot != nil && tpot.P50 < hardlyMadeMS && stats.EnoughSamples(tpot.Count, 0.5) {
 		add(true, "hardly_made",
 			"half of the answers brought a token every %s or faster, in which models are not known to make one: a "+
 				"cache of answers does that, or a proxy that buffers streams, and TTFT and TPOT are then theirs",

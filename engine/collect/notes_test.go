@@ -299,17 +299,21 @@ func TestAnswersThatMislead(t *testing.T) {
 // TestHardlyMade: answers that come faster than models make them are named, of as many as tell a median.
 func TestHardlyMade(t *testing.T) {
 	for n, told := range map[int]bool{1: false, 20: true} {
-		for _, gapNS := range []int64{10_000, 400_000} {
+		for _, gapNS := range []int64{10_000, 400_000, -10_000} { // below 0: whole answers, which have no first token
 			c := NewCollector([]string{"http://a"})
+			whole := gapNS < 0
 			for i := range n {
 				r := sentAt(int64(i)*s, record.OK, 20*ms)
 				r.CompletionTokens, r.Chunks = 11, 11
 				r.LastTokenNS = r.FirstTokenNS + 10*gapNS
+				if whole {
+					r.FirstTokenNS, r.LastTokenNS = record.None, r.SentNS-11*gapNS
+				}
 				r.DoneNS = r.LastTokenNS
 				c.Add(r, 0)
 			}
 			notes := strings.Join(planned(c, 0).Notes, "; ")
-			expect.Equal(t, strings.Contains(notes, "a token every 10.0 µs"), told && gapNS == 10_000, "%d of %d ns: %s", n, gapNS, notes)
+			expect.Equal(t, strings.Contains(notes, "a token every 10.0 µs"), told && gapNS != 400_000, "%d of %d ns: %s", n, gapNS, notes)
 		}
 	}
 }

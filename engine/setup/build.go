@@ -273,6 +273,8 @@ func (p *Prepared) announce() {
 	switch {
 	case p.Facts.Flushed:
 		caches = "caches flushed"
+	case p.Facts.NoteUnlessReported != "":
+		caches = "caches cold if the salt is honoured"
 	case p.salt != "":
 		caches = "caches cold by a salt"
 	}
