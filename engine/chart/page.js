@@ -364,7 +364,7 @@ const fit = () => plots.forEach(p => {
 
 // --- what is not a graph ---
 
-const isLong = cell => Boolean(cell.t) && cell.t.length > 48;
+const isLong = cell => Boolean(cell.t) && cell.t.length > 36;
 
 function cellOf(cell, words, head) {
   const e = make('td', cell.m, cell.t);

@@ -255,27 +255,12 @@ func (r *Result) unsure() (seen []*Metric) {
 // said are the sentences about what some requests cost others, what changed, what explains it, and the notes. full has
 // those of all metrics.
 func (r *Result) said(full bool) (said []string) {
-	told, spared := r.telling()
-	for _, m := range told {
-		said = append(said, m.Sentence)
-	}
+	said = r.changes()
 	if full {
 		said = nil
 		for i := range r.Metrics {
 			said = append(said, r.Metrics[i].Sentence)
 		}
-	}
-	if len(said) == 0 && r.Paired {
-		said = append(said, r.unchanged())
-	}
-	if r.failures("") != "" && !full && !named(r.Metrics, errorRate).changed() {
-		said = slices.Insert(said, 0, named(r.Metrics, errorRate).Sentence)
-	}
-	if len(spared) > 0 && !full {
-		said = append(said, "B failed more, so that the answers it gave came sooner is no gain: "+inTitles(spared))
-	}
-	if seen := r.unsure(); len(seen) > 0 && !full {
-		said = append(said, seen[0].Sentence)
 	}
 	var costs []string
 	for _, part := range r.Owners {
@@ -294,6 +279,27 @@ func (r *Result) said(full bool) (said []string) {
 			continue
 		}
 		said = append(said, "note: "+note)
+	}
+	return said
+}
+
+// changes are the sentences about failures, about what changed or may have changed, and about gains that are none.
+func (r *Result) changes() (said []string) {
+	told, spared := r.telling()
+	if r.failed != [2]int64{} && !named(r.Metrics, errorRate).changed() {
+		said = append(said, named(r.Metrics, errorRate).Sentence)
+	}
+	for _, m := range told {
+		said = append(said, m.Sentence)
+	}
+	if len(told) == 0 && r.Paired {
+		said = append(said, r.unchanged())
+	}
+	if len(spared) > 0 {
+		said = append(said, "B failed more, so that the answers it gave came sooner is no gain: "+inTitles(spared))
+	}
+	if seen := r.unsure(); len(seen) > 0 {
+		said = append(said, seen[0].Sentence)
 	}
 	return said
 }

@@ -202,20 +202,8 @@ func verdictSection(s *metrics.Summary) chart.Section {
 		out.Findings = append(out.Findings, over)
 	}
 	if len(v.Objectives) > 0 {
-		wanted := chart.Finding{
-			Grade: chart.Good,
-			Word:  "Objectives met",
-			Lines: objectiveLines(v),
-		}
-		all := format.Many(len(v.Objectives), "objective")
-		n := v.Missed()
-		if n > 0 {
-			wanted.Grade = chart.Bad
-			wanted.Word = fmt.Sprintf("%d of %s missed", n, all)
-		} else if n = v.Undecided(); n > 0 {
-			wanted.Grade = chart.Warn
-			wanted.Word = fmt.Sprintf("%d of %s undecided", n, all)
-		}
+		wanted := chart.Finding{Lines: objectiveLines(v)}
+		wanted.Word, wanted.Grade = answerOf(v)
 		out.Findings = append(out.Findings, wanted)
 	}
 	slices.SortStableFunc(out.Findings, func(a, b chart.Finding) int {
@@ -239,6 +227,18 @@ func failedFinding(s *metrics.Summary) []chart.Finding {
 		word += fmt.Sprintf(", %d of %s had an outage", len(down), format.Many(len(s.Targets), "server"))
 	}
 	return []chart.Finding{{Grade: chart.Bad, Word: word, Lines: []string{s.FailedWhere()}}}
+}
+
+// answerOf says whether a run met what the user wanted.
+func answerOf(v *metrics.Verdict) (word, grade string) {
+	all := format.Many(len(v.Objectives), "objective")
+	if n := v.Missed(); n > 0 {
+		return fmt.Sprintf("%d of %s missed", n, all), chart.Bad
+	}
+	if n := v.Undecided(); n > 0 {
+		return fmt.Sprintf("%d of %s undecided", n, all), chart.Warn
+	}
+	return "Objectives met", chart.Good
 }
 
 // objectiveLines are what the user wanted, the missed first.

@@ -105,14 +105,8 @@ func wantedTiles(s *metrics.Summary) (tiles []chart.Tile) {
 				format.Some(int64(undecided), "undecided"),
 				good,
 			), ", "),
-			Grade: chart.Good,
 		}
-		switch {
-		case missed > 0:
-			tile.Grade = chart.Bad
-		case undecided > 0:
-			tile.Grade = chart.Warn
-		}
+		_, tile.Grade = answerOf(v)
 		return []chart.Tile{tile}
 	}
 	return tiles
