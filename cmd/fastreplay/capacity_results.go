@@ -201,7 +201,7 @@ func (s *searching) conclude(out io.Writer, interrupted bool) error {
 	var answer any = r
 	if sweep, is := s.prober.(*capacity.Sweep); is {
 		answer = swept{1, s.o.over, s.o.slo, sweep.Why(), page.Outcomes}
-		sentences = []string{sweep.Why()}
+		sentences = append(page.Missing(), sweep.Why())
 		if len(s.outcomes) > 0 {
 			sentences = append(append(sentences, s.measured()...), s.warmIns())
 		}
@@ -393,7 +393,7 @@ func (s *searching) known(a capacity.Answer) string {
 	text, unit := s.number(a.Load, 3), " "+s.o.kind.unit
 	switch {
 	case a.Load == 0 && a.High != nil:
-		return "Below " + s.number(*a.High, 3) + unit
+		return "Below " + s.bound(*a.High) + unit
 	case a.Load == 0, a.Low == 0 && a.High == nil:
 		return "No load is known to hold"
 	case a.Low > 0 && a.High != nil:
@@ -401,7 +401,15 @@ func (s *searching) known(a capacity.Answer) string {
 	case a.High != nil:
 		return "At most " + s.number(*a.High, 3) + unit
 	}
-	return "At least " + s.number(a.Low, 3) + unit
+	return "At least " + s.bound(a.Low) + unit
+}
+
+// bound is a load without its unit: exact if it was probed.
+func (s *searching) bound(load float64) string {
+	if slices.ContainsFunc(s.outcomes, func(o capacity.Outcome) bool { return o.Load == load }) {
+		return s.number(load, exact)
+	}
+	return s.number(load, 3)
 }
 
 // limiter is what broke first, by the probe that broke the nearest to the capacity.

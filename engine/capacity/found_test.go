@@ -85,7 +85,7 @@ func TestAllFailed(t *testing.T) {
 	p := &Page{Sweep: true, Load: func(load float64) string { return strconv.FormatFloat(load, 'g', 4, 64) + " u" }}
 	for i, failed := range []int64{593, 600} {
 		s := &metrics.Summary{Requests: metrics.Requests{Planned: 600, Failed: failed, Failures: []metrics.Failure{{Outcome: "http_error", Status: 503, Count: failed}}}}
-		o := Outcome{Probe: Probe{Load: float64(i + 1)}, Why: noRequest(""), Client: "the load was another one"}
+		o := Outcome{Probe: Probe{Load: float64(i + 1)}, Directory: "probe-01", Why: noRequest(""), Client: "the load was another one"}
 		o.NoteFailures(s)
 		expect.Lacks(t, o.Why, "longer trace", "the trace is long enough")
 		expect.Contains(t, o.Why, "of 600 failed, all by HTTP 503", "why")
@@ -93,6 +93,7 @@ func TestAllFailed(t *testing.T) {
 	}
 	p.Number = p.Load
 	expect.Equal(t, p.headline(), "98.83 % to 100 % of the requests failed at every load, all by HTTP 503; nothing else was measured")
+	expect.Equal(t, p.Missing()[0], `At 1 u: 593 of 600 failed, all by HTTP 503, and none was left for the window: see what the servers answer, in probe-01.`)
 	head, rows := p.Table()
 	expect.Equal(t, rows[0][slices.Index(head, "failed")], "98.83 %")
 	o := Outcome{Why: noRequest("")}

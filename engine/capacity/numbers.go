@@ -150,7 +150,8 @@ func (out *Outcome) NoteFailures(s *metrics.Summary) {
 	out.Client = "" // which is late where all answers come at once
 	out.Numbers = map[string]float64{ErrorRate: float64(s.Requests.Failed) / float64(ran)}
 	said := format.Present(s.Failed(), out.FailedBy)
-	out.Why = strings.Join(said, ", ") + ", and none was left for the window: see what the servers answer."
+	out.Why = strings.Join(said, ", ") + ", and none was left for the window: see what the servers answer, in " +
+		out.Directory + "."
 }
 
 // add counts a request, and reports whether it is within every limit.

@@ -43,14 +43,18 @@ func (p *Page) Write(w io.Writer) error {
 	first := chart.Section{}
 	note := "Each point is a probe, with its 95 % interval if that is known."
 	if p.Sweep {
-		if failed, _ := Failures(p.Outcomes, p.Load); failed != "" {
-			answer = chart.Finding{Grade: chart.Bad, Lines: []string{"Latencies are of requests that did not fail."}}
-			first.Findings = []chart.Finding{answer}
+		warn := func(grade string, lines ...string) {
+			if len(lines) > 0 {
+				first.Findings = append(first.Findings, chart.Finding{Grade: grade, Lines: lines})
+			}
 		}
-		if p.Answer.Why != "" {
-			first.Findings = append(first.Findings, chart.Finding{Grade: chart.Warn, Lines: []string{p.Answer.Why}})
+		curves := p.curves()
+		if failed, _ := Failures(p.Outcomes, p.Load); failed != "" && len(curves) > 0 {
+			warn(chart.Bad, "Latencies are of requests that did not fail.")
 		}
-		if curves := p.curves(); len(curves) > 0 {
+		warn(chart.Bad, p.Missing()...)
+		warn(chart.Warn, format.Present(p.Answer.Why)...)
+		if len(curves) > 0 {
 			first.Title = "Latency by throughput"
 			first.Graphs = curves
 			first.Note = "Each point is a load, which stands beside it (" + p.Unit + "). Its line is the 95 % " +
@@ -70,8 +74,8 @@ func (p *Page) Write(w io.Writer) error {
 	} else if p.Answer.High == nil && p.Answer.HeldS > 0 { // a bound that says nothing without its time
 		found += ", held for " + format.Span(p.Answer.HeldS)
 	}
-	if p.spans() != nil && !p.Sweep {
-		found = "Capacity " + found
+	if found != "" && !p.Sweep && !strings.HasPrefix(found, "No load") {
+		found = "Capacity " + strings.ToLower(found[:1]) + found[1:]
 	}
 	d := chart.Document{
 		Title: found,
@@ -133,6 +137,16 @@ func (p *Page) headline() string {
 		return p.Title
 	}
 	return strings.Join(found, "; ")
+}
+
+// Missing are sentences about loads that were not measured.
+func (p *Page) Missing() (sentences []string) {
+	for i := range p.Outcomes {
+		if o := &p.Outcomes[i]; !o.Measured() {
+			sentences = append(sentences, "At "+p.Load(o.Load)+": "+cmp.Or(o.Client, o.Why))
+		}
+	}
+	return sentences
 }
 
 // fastest is the highest throughput that the servers had; "" if they had none.

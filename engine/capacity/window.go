@@ -234,16 +234,16 @@ func (p *Part) Words() string {
 	case p == nil:
 		return ""
 	case p.Places:
-		return measured + " The interval is about requests like these."
+		return measured + " The answer is about requests like these."
 	case p.Whole:
-		return measured + " The interval is about this trace, and traffic like it."
+		return measured + " The answer is about this trace, and traffic like it."
 	case p.Even:
 		return measured +
-			" The rate varies by no more than chance; the interval is about traffic like that of the trace."
+			" The rate varies by no more than chance; the answer is about traffic like that of the trace."
 	case len(p.Stretches) > 1:
-		return measured + " The interval is about the trace as a whole; its busiest part may carry less."
+		return measured + " The answer is about the trace as a whole; its busiest part may carry less."
 	default:
-		return measured + " The interval is about traffic like that part, not about the rest of the trace."
+		return measured + " The answer is about traffic like that part, not about the rest of the trace."
 	}
 }
 
