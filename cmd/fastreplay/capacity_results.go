@@ -164,7 +164,7 @@ func (s *searching) result() (*result, *capacity.Page) {
 		Sweep: s.o.sweep, Title: s.title(), Sentence: r.Sentence, Unit: s.o.kind.unit, Head: s.o.kind.head,
 		Falling:    s.config().Falling,
 		Objectives: s.objectives, Answer: a, Replicas: r.Replicas, Outcomes: probes,
-		Load: s.load, Number: func(load float64) string { return s.number(load, exact) },
+		Load: s.named, Number: func(load float64) string { return s.number(load, exact) },
 	}
 }
 
@@ -280,6 +280,14 @@ func (s *searching) load(load float64) string {
 		return format.Many(int64(load), "instance")
 	}
 	return s.number(load, exact) + " " + s.o.kind.unit
+}
+
+// named is load with the whole unit, for a title.
+func (s *searching) named(load float64) string {
+	if s.o.over == "amplify" || s.o.over == "scale" {
+		return s.number(load, exact) + " " + s.o.kind.unit
+	}
+	return s.load(load)
 }
 
 // exact is how many digits a load has that is probed. Estimates have fewer.

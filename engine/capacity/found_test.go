@@ -31,8 +31,8 @@ func TestFound(t *testing.T) {
 		{false, []Outcome{at(5, Holds), at(5, Breaks)}, chart.Warn, "Breaks at 5 u, and held at 5 u all the same"},
 		{false, []Outcome{at(5, Holds), spoiled, at(8, Holds), at(9, Edge), at(10, Breaks)}, chart.Good, "Holds at 8 u, unsure at 9 u, breaks at 10 u"},
 		{false, []Outcome{spoiled}, chart.Warn, "No load is known to hold"},
-		{false, []Outcome{at(2, Holds), at(4, Holds)}, chart.Good, "Holds at 4 u"},
-		{true, []Outcome{at(2, Holds), at(4, Holds)}, chart.Good, "Holds at 2 u"},
+		{false, []Outcome{at(2, Holds), at(4, Holds)}, chart.Good, "Holds at 4 u, the hardest load that was measured"},
+		{true, []Outcome{at(2, Holds), at(4, Holds)}, chart.Good, "Holds at 2 u, the hardest load that was measured"},
 		{true, []Outcome{at(1, Breaks), at(2, Breaks)}, chart.Warn, "Breaks at 2 u"},
 		{false, []Outcome{at(1, Edge), at(2, Breaks)}, chart.Warn, "No load is known to hold, breaks at 2 u"},
 		{true, []Outcome{at(1, Breaks), at(2, Holds), at(4, Holds)}, chart.Good, "Holds at 2 u, breaks at 1 u"},
@@ -69,7 +69,7 @@ func TestHeadline(t *testing.T) {
 	expect.Equal(t, p.headline(), "No load is known to hold; 8 % to 10 % of the requests failed at every load")
 	p.Outcomes[1].Numbers = nil
 	expect.Equal(t, p.headline(), "No load is known to hold; 10 % of the requests failed at 1 u; 1 load not measured")
-	expect.Equal(t, len(p.curves()[0].At), 1)
+	expect.Equal(t, p.curves() == nil, true) // one point
 	p.Sweep, p.Outcomes[0].Numbers, p.Answer.Why = true, nil, "No request fell into the window."
 	var page bytes.Buffer
 	must.Do(t, p.Write(&page))

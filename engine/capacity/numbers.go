@@ -14,6 +14,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
+	"github.com/fastreplay/fastreplay/engine/stats"
 	"github.com/fastreplay/fastreplay/engine/verdict"
 )
 
@@ -125,6 +126,12 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 	out.setLimiter(parts, objectives)
 	out.Owners = owners(s.Owners)
 	out.setQuantities(s, quantities(objectives, out.Owners...))
+	for name := range out.Numbers {
+		_, perMille := metrics.PercentileOf(name)
+		if perMille > 0 && stats.Rank(n, perMille) == n { // the largest of so few tells nothing of the server
+			delete(out.Numbers, name)
+		}
+	}
 	return nil
 }
 

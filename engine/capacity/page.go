@@ -174,6 +174,9 @@ func (p *Page) fastest(measured []Outcome) string {
 	words := format.Rate(most) + " output tokens/s at " + p.Load(at)
 	switch {
 	case len(measured) == 1:
+		if ttft, known := measured[0].Numbers["ttft.p95"]; known {
+			words += ", TTFT p95 " + format.Milliseconds(ttft)
+		}
 		return words
 	case at == math.Abs(hardest):
 		return words + ", the hardest load that was measured"
@@ -183,6 +186,9 @@ func (p *Page) fastest(measured []Outcome) string {
 
 // graphs are goodput, the latencies of the objectives, failures and hits by load.
 func (p *Page) graphs() (all []chart.Graph) {
+	if p.Sweep && len(p.Outcomes) == 1 { // the table has as much
+		return nil
+	}
 	byLoad := slices.Clone(p.Outcomes)
 	slices.SortStableFunc(byLoad, func(a, b Outcome) int {
 		return cmp.Compare(a.Load, b.Load)

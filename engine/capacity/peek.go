@@ -141,7 +141,7 @@ func (s *Search) tooFew(peek Peek) (words string) {
 			requests += slice.of(j).Requests
 		}
 		if least := o.LeastRequests(); requests < least {
-			words = "Too few to tell " + o.Text + ": " + format.Many(requests, "request") + ", and " +
+			words = "Too few requests to tell " + o.Text + ": " + format.Count(requests) + ", and " +
 				format.Count(least) + " would do."
 		}
 	}

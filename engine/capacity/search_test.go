@@ -196,7 +196,7 @@ func TestSweepOfFewRequests(t *testing.T) {
 		s := NewSweep(Config{Objectives: []Objective{{Text: "ttft.p95<1s", Allowed: 0.05}}, WindowS: 10}, []float64{1})
 		p, _ := s.Next()
 		d := s.Peek(p, Peek{Ended: true, SliceS: 10, WindowS: 10, Slices: []Slice{{Requests: n, Beyond: []int64{0}}}})
-		if d.Verdict != want || want == Edge && !strings.Contains(d.Why, "requests, and 59 would do") {
+		if d.Verdict != want || want == Edge && !strings.Contains(d.Why, ", and 59 would do") {
 			t.Errorf("%d requests: %+v", n, d)
 		}
 	}
@@ -225,7 +225,7 @@ func TestConfirmationOfFewRequests(t *testing.T) {
 		s := shortSearch(t)
 		p, all := Probe{Number: 1, Load: 1, Confirm: true}, []Slice{{Requests: n, Beyond: []int64{0}}}
 		d := s.Peek(p, Peek{Ended: true, SliceS: 10, WindowS: 10, Slices: all})
-		if d.Verdict != want || want == Edge && !strings.Contains(d.Why, "requests, and 59 would do") {
+		if d.Verdict != want || want == Edge && !strings.Contains(d.Why, ", and 59 would do") {
 			t.Errorf("%d requests: %+v", n, d)
 		}
 		s.Add(Outcome{Probe: p, Slices: all, SliceS: 10, Verdict: d.Verdict, SpentS: 20})

@@ -103,7 +103,7 @@ func (p *Page) curves() (all []chart.Graph) {
 		_, known := o.Numbers["e2e.p50"]
 		return !known
 	})
-	if len(byThroughput) == 0 {
+	if len(byThroughput) < 2 {
 		return nil
 	}
 	slices.SortStableFunc(byThroughput, func(a, b Outcome) int {
@@ -182,6 +182,8 @@ func (p *Page) found() []chart.Finding {
 		}
 	}
 	switch {
+	case first < 0 && len(served) > 1 && served[len(served)-1].Verdict == Holds:
+		said.Word += ", the hardest load that was measured"
 	case first < 0:
 	case first == 0:
 		said.Word = "Breaks at " + p.Load(served[first].Load)
