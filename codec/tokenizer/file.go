@@ -9,8 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	fast "github.com/fastreplay/fastreplay/codec/json"
 )
 
 // Limits on a file. The largest tokenizer.json of a public model, Gemma 3's, has 33 MB and 262,144 pieces.
@@ -218,7 +216,7 @@ func readComponent(what string, raw json.RawMessage, f any) (name, kind string, 
 
 // decode reads JSON; the strings in v do not refer to data.
 func decode(data []byte, v any) error {
-	err := fast.Unmarshal(data, v)
+	err := json.Unmarshal(data, v)
 	switch {
 	case err == nil:
 		return nil
