@@ -361,6 +361,9 @@ func Field(data []byte, path []string) (value []byte) {
 // Choices returns how many answers a body asks for, by n or by the candidates of best_of; 1 if it has neither.
 func Choices(body []byte) int {
 	most := 1
+	if len(body) == 0 {
+		return most
+	}
 	for _, path := range [][]string{{"n"}, {"best_of"}, {"sampling_params", "n"}, {"parameters", "best_of"}} {
 		field := Field(body, path)
 		if len(field) == 0 {

@@ -40,6 +40,7 @@ type Timeline struct {
 	widthNS int64
 	steps   []metrics.Step
 	stats   []metrics.LatencyStats // of each step
+	whole   bool                   // steps are those of all requests
 }
 
 // Timeline returns the run by time, in at most 120 steps.
@@ -58,7 +59,7 @@ func (c *Collector) Timeline() *Timeline {
 
 // All returns the steps of all requests together.
 func (t *Timeline) All() []metrics.Step {
-	return t.stepsOf(metrics.Step{}, t.c.timings.each)
+	return t.stepsOf(metrics.Step{}, t.c.timings.len(), t.c.timings.each)
 }
 
 // Targets shows the steps of each target, and at last those of requests that never had one, if there are any.
@@ -125,15 +126,25 @@ func (t *Timeline) by(labels []metrics.Step, of func(*timing) int) iter.Seq[[]me
 				}
 			}
 			if (label.Target+label.Instance != "" || known[i]) &&
-				!yield(t.stepsOf(label, each)) {
+				!yield(t.stepsOf(label, len(requests[i]), each)) {
 				return
 			}
 		}
 	}
 }
 
-// stepsOf counts requests in steps that are labelled alike.
-func (t *Timeline) stepsOf(label metrics.Step, each func(func(*timing))) []metrics.Step {
+// stepsOf counts n requests in steps that are labelled alike. Steps of all requests are counted once: as a rule they
+// are those of the only target, too.
+func (t *Timeline) stepsOf(label metrics.Step, n int, each func(func(*timing))) []metrics.Step {
+	again := t.whole
+	t.whole = n == t.c.timings.len()
+	if again && t.whole {
+		for i := range t.steps {
+			t.steps[i].Target = label.Target
+			t.steps[i].Instance = label.Instance
+		}
+		return t.steps
+	}
 	for i := range t.steps {
 		label.FromS = seconds(int64(i) * t.widthNS)
 		label.ToS = seconds(int64(i+1) * t.widthNS)
