@@ -74,8 +74,11 @@ type response struct {
 	usageTokens   int64
 	marks         bool // answers of this API have a mark when they are finished
 	finished      bool // a finish reason or [DONE] was seen
-	streamError   bool
-	reusable      bool // the connection may carry another request
+
+	finish, finishLabel string // the latest finish reason, and how records name it: the next answer may say the same
+
+	streamError bool
+	reusable    bool // the connection may carry another request
 
 	firstNS atomic.Int64 // first_token_ns for other goroutines; record.None before it came
 }
@@ -379,7 +382,11 @@ func (p *response) addGap(lastNS, nowNS int64) {
 func (p *response) onDelta(d *api.Delta) {
 	rec := p.rec
 	if d.Finish != "" {
-		rec.FinishReason = p.secrets.Label(d.Finish)
+		if d.Finish != p.finish {
+			p.finish = d.Finish
+			p.finishLabel = p.secrets.Label(d.Finish)
+		}
+		rec.FinishReason = p.finishLabel
 		p.finished = true
 	}
 	if d.Done {
