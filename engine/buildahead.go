@@ -13,8 +13,13 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// ringTick is how often a builder without room looks for room.
-const ringTick = 2 * time.Millisecond
+const (
+	// ringTick is how often a builder without room looks for room, and longestRingTick the same while little of the ring
+	// is used at a time. To wake it takes as long as to build two or three requests.
+	ringTick, longestRingTick = 2 * time.Millisecond, 16 * time.Millisecond
+	// Of what share of the ring it is built anew at once, and below which share it waits longer the next time.
+	muchOfRing, littleOfRing = 8, 32
+)
 
 // batch has the requests up to, not including, to. All of them were built at atNS.
 type batch struct {
@@ -34,10 +39,12 @@ type aheadBuilder struct {
 func (a *aheadBuilder) run(ctx context.Context) {
 	m := a.work.Prebuilt
 	var built atomic.Int64
-	tick := time.NewTicker(ringTick)
+	every := ringTick
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	a.batches = []batch{{to: m.Built(), atNS: math.MinInt64}}
 	for from := m.Built(); from < a.work.Requests(); from = m.Built() {
+		before := built.Load()
 		to, err := m.BuildMore(ctx, a.needed, &built)
 		if err != nil {
 			a.end()
@@ -45,8 +52,15 @@ func (a *aheadBuilder) run(ctx context.Context) {
 		}
 		if to > from {
 			a.batches = append(a.batches, batch{to, a.clock.Now()})
-			continue
 		}
+		switch more := built.Load() - before; {
+		case more > m.RingBytes()/muchOfRing:
+			every = ringTick
+			continue
+		case more < m.RingBytes()/littleOfRing:
+			every = min(2*every, longestRingTick)
+		}
+		tick.Reset(every)
 		select {
 		case <-ctx.Done():
 			a.end()

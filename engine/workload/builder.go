@@ -389,17 +389,19 @@ const rowsAtOnce = 32
 func parallel(ctx context.Context, n int, f func(from, to int)) error {
 	var claimed atomic.Int64
 	var workers sync.WaitGroup
-	for range runtime.NumCPU() {
-		workers.Go(func() {
-			for ctx.Err() == nil {
-				from := int(claimed.Add(rowsAtOnce)) - rowsAtOnce
-				if from >= n {
-					return
-				}
-				f(from, min(from+rowsAtOnce, n))
+	work := func() {
+		for ctx.Err() == nil {
+			from := int(claimed.Add(rowsAtOnce)) - rowsAtOnce
+			if from >= n {
+				return
 			}
-		})
+			f(from, min(from+rowsAtOnce, n))
+		}
 	}
+	for range min(runtime.NumCPU(), n/rowsAtOnce) - 1 {
+		workers.Go(work)
+	}
+	work() // on the caller's own, which waits for the others
 	workers.Wait()
 	return ctx.Err()
 }
