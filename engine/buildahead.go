@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// ringTick is how often a builder without room looks for room, and longestRingTick the same while little of the ring
-	// is used at a time. To wake it takes as long as to build two or three requests.
+	// ringTick is how often a builder without room looks for room, and longestRingTick the same while little of the
+	// ring is used at a time. To wake it takes as long as to build two or three requests.
 	ringTick, longestRingTick = 2 * time.Millisecond, 16 * time.Millisecond
 	// Of what share of the ring it is built anew at once, and below which share it waits longer the next time.
 	muchOfRing, littleOfRing = 8, 32

@@ -103,21 +103,9 @@ func (r *runner) discard() error {
 	return err
 }
 
-// concludingGC is how much garbage, in percent of what is live, gathers at least while results are concluded. What is
-// live is large and has few pointers, so to collect it takes little.
+// concludingGC is how much garbage, in percent of what is live, gathers while results are concluded. What is live is
+// large and has few pointers, so to collect it takes little.
 const concludingGC = 25
-
-// collectRun frees what only the run needed, and lets as much garbage gather in its place before the next collection.
-// restore ends that.
-func collectRun() (restore func()) {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	runtime.GC()
-	runtime.ReadMemStats(&after)
-	freed := int64(before.HeapAlloc) - int64(after.HeapAlloc)
-	percent := debug.SetGCPercent(int(max(concludingGC, 100*freed/int64(after.HeapAlloc))))
-	return func() { debug.SetGCPercent(percent) }
-}
 
 // conclude writes what a finished run leaves behind.
 func (r *runner) conclude(found engine.Result) (*metrics.Summary, error) {
@@ -164,7 +152,8 @@ func (r *runner) conclude(found engine.Result) (*metrics.Summary, error) {
 		}
 	}
 	r.run.Forget()
-	defer collectRun()() // or the rest would take as much memory besides
+	runtime.GC() // or the rest would take as much memory besides
+	defer debug.SetGCPercent(debug.SetGCPercent(concludingGC))
 	var late metrics.Notes
 	if r.until != nil {
 		r.until.End(r.collector)
