@@ -72,9 +72,6 @@ func (s *searching) probeAll(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if s.search != nil && o.Client == "" && !o.Measured() { // a harder load would show as little
-			s.prober.Stop(o.Why)
-		}
 		measured := "measured"
 		if !o.Measured() {
 			measured = "not measured"

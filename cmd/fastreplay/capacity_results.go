@@ -92,7 +92,7 @@ func (s *searching) open(settings map[string]string) (err error) {
 			return fmt.Errorf("%s:%d: %w; mend the file, or give another --output", filepath.Join(s.dir, journalName),
 				i+1, err)
 		}
-		s.prober.Add(*o)
+		s.add(*o)
 	}
 	s.ui.line("goes on after probe %d in %s", len(s.outcomes), s.dir)
 	return nil
@@ -118,10 +118,23 @@ func sameSettings(dir string, was, is map[string]string) error {
 	return nil
 }
 
+// add gives the search an outcome. One that measured nothing ends it: a harder load would show as little.
+func (s *searching) add(o capacity.Outcome) {
+	s.prober.Add(o)
+	if s.search == nil || o.Client != "" || o.Measured() {
+		return
+	}
+	why := o.Why
+	if _, failed := o.Numbers[capacity.ErrorRate]; failed && o.Load > 1 {
+		why += " Fewer requests at once may be answered: --range 1 begins with one."
+	}
+	s.prober.Stop(why)
+}
+
 // note adds the outcome of a probe, and writes the journal.
 func (s *searching) note(o capacity.Outcome) error {
 	s.outcomes = append(s.outcomes, o)
-	s.prober.Add(o)
+	s.add(o)
 	err := report.WriteWhole(filepath.Join(s.dir, journalName), func(w io.Writer) (err error) {
 		for i := range s.outcomes {
 			err = errors.Join(err, json.NewEncoder(w).Encode(&s.outcomes[i]))

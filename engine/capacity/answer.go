@@ -168,7 +168,7 @@ func (s *Search) failsAlike() bool {
 	}
 	least, worst := failing(of)
 	from, to := s.probed()
-	return least > allowed && least >= worst.Numbers[ErrorRate]/2 && to-from > math.Ln2
+	return least > allowed && least >= worst.Numbers[ErrorRate]/2 && to-from > math.Ln2-1e-9
 }
 
 // asWanted tells whether the interval is as narrow as wanted.

@@ -92,7 +92,7 @@ func TestAllFailed(t *testing.T) {
 		p.Outcomes = append(p.Outcomes, o)
 	}
 	p.Number = p.Load
-	expect.Equal(t, p.headline(), "98.83 % to 100 % of the requests failed at every load, all by HTTP 503; nothing else was measured")
+	expect.Equal(t, p.headline(), "98.8 % to 100 % of the requests failed at every load, all by HTTP 503; nothing else was measured")
 	expect.Equal(t, p.Missing()[0], `At 1 u: 593 of 600 failed, all by HTTP 503, and none was left for the window: see what the servers answer, in probe-01.`)
 	head, rows := p.Table()
 	expect.Equal(t, rows[0][slices.Index(head, "failed")], "98.83 %")

@@ -126,8 +126,12 @@ func (p *Page) curves() (all []chart.Graph) {
 		if !ordered {
 			series.Style = chart.Dots
 		}
+		if !slices.ContainsFunc(series.Values, func(v float64) bool { return !math.IsNaN(v) }) {
+			continue
+		}
+		series.Names = loads // beside the last series alone
 		if last := len(all) - 1; last >= 0 && all[last].Title == title+" by throughput" {
-			series.Names = loads
+			all[last].Series[0].Names = nil
 			all[last].Series = append(all[last].Series, series)
 			continue
 		}
@@ -219,10 +223,10 @@ func Failures(all []Outcome, load func(float64) string) (words string, mostly bo
 	if most == 0 {
 		return "", false
 	}
-	words = format.Percent(most) + " of the requests failed"
+	words = format.PercentTo(most, 3) + " of the requests failed"
 	if len(all) < 2 || least < most/2 {
 		words += " at " + load(worst.Load)
-	} else if from, to := format.Percent(least), format.Percent(most); from == to {
+	} else if from, to := format.PercentTo(least, 3), format.PercentTo(most, 3); from == to {
 		words += " at every load"
 	} else {
 		words = from + " to " + to + " of the requests failed at every load"
