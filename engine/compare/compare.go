@@ -72,6 +72,13 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 			}
 		}
 	}
+	for _, slo := range a.SLOs {
+		of := func(w *row) bool { return w.owner.Value().Value(slo.Field) == slo.Value }
+		has := func(run *run) bool { return slices.ContainsFunc(run.rows, of) }
+		if slo.Field != "" && !slices.ContainsFunc(runs, has) {
+			return nil, fmt.Errorf("--goodput %q: no request of any run is of that %s", slo.Name(), slo.Field)
+		}
+	}
 	r.pairParts(a, b)
 	m := match(a.runs, b.runs, r.Paired)
 	r.noteUnpaired(m)

@@ -692,6 +692,14 @@ func TestFlagsThatMayBeTheChange(t *testing.T) {
 	}
 }
 
+// TestGoodputOfNobody: a bound of a class that no run has would be kept by all.
+func TestGoodputOfNobody(t *testing.T) {
+	bound := must.Have(metrics.ParseSLOs("class=nobody ttft:1"))(t)
+	a := must.Have(ReadSide(bound, write(t, 100, nil, noisy(1, 1))))(t)
+	b := must.Have(ReadSide(bound, write(t, 100, nil, noisy(2, 1))))(t)
+	expect.Refused(Compare(a, b, false))(t, `--goodput "class=nobody ttft": no request of any run is of that class`)
+}
+
 // TestNoTPOT: answers that came at once have no TPOT, so that no gate on it is decided.
 func TestNoTPOT(t *testing.T) {
 	of := func(tpot float64) *Side {

@@ -363,8 +363,12 @@ func arrivals(t *trace.Trace, input, output int64, p *pictures) Arrivals {
 	a.GapS = stats.Describe(gaps, 1e9)
 	if span > 0 {
 		a.RowsPerS = perSecond(int64(t.Len()), span)
-		a.InputTokensPerS = perSecond(input, span)
-		a.OutputTokensPerS = perSecond(output, span)
+		if input > 0 {
+			a.InputTokensPerS = perSecond(input, span)
+		}
+		if output > 0 {
+			a.OutputTokensPerS = perSecond(output, span)
+		}
 		a.BinS = seconds(span) / timelineBins
 		a.Timeline = make([]int64, timelineBins)
 		for _, ns := range t.ArrivalNS {

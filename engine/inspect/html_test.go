@@ -170,3 +170,10 @@ func TestOutline(t *testing.T) {
 		}
 	}
 }
+
+// TestRateOfUnknownLengths: prompts that nobody counted are no 0 tokens a second.
+func TestRateOfUnknownLengths(t *testing.T) {
+	rows := `{"timestamp":0,"text":"a b","output_length":3}` + "\n" + `{"timestamp":1000,"text":"a c","output_length":3}`
+	a := Analyse(read(t, rows, trace.Options{Format: "single_turn"}), Options{}).Arrivals
+	expect.Equal(t, a.InputTokensPerS == nil && *a.OutputTokensPerS == 6, true, "%+v", a)
+}

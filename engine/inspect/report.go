@@ -86,8 +86,8 @@ type Finding struct {
 type Arrivals struct {
 	SpanS            float64  `json:"span_s"`              // first to last row
 	RowsPerS         *float64 `json:"rows_per_s"`          // rows / span; null if the span is 0
-	InputTokensPerS  *float64 `json:"input_tokens_per_s"`  // null if the span is 0
-	OutputTokensPerS *float64 `json:"output_tokens_per_s"` // null if the span is 0
+	InputTokensPerS  *float64 `json:"input_tokens_per_s"`  // null if the span is 0, or no row tells its tokens
+	OutputTokensPerS *float64 `json:"output_tokens_per_s"` // null if the span is 0, or no row tells its tokens
 	Instants         int64    `json:"distinct_instants"`   // different timestamps
 	LargestBurst     int64    `json:"largest_burst"`       // most rows with the same timestamp
 	LargestBurstAtS  float64  `json:"largest_burst_at_s"`  // the first such timestamp

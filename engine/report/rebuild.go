@@ -255,9 +255,18 @@ func recount(dir string, s *metrics.Summary, slos []metrics.SLO) error {
 	if err != nil {
 		return err
 	}
-	c, seen, err := recordsIn(dir, urls, nil, slos, func(*record.Record) {})
+	nobodys := slices.Clone(slos) // bounds of an owner of whom no request was found
+	c, seen, err := recordsIn(dir, urls, nil, slos, func(r *record.Record) {
+		owner := metrics.OwnerOf(r)
+		nobodys = slices.DeleteFunc(nobodys, func(o metrics.SLO) bool {
+			return owner.Value(o.Field) == o.Value
+		})
+	})
 	if err != nil {
 		return err
+	}
+	if len(nobodys) > 0 && seen.Count > 0 {
+		return fmt.Errorf("--goodput %q: no request of %s is of that %s", nobodys[0].Name(), dir, nobodys[0].Field)
 	}
 	c.Goodput(s)
 	wrong := unlike(dir, s, seen)

@@ -72,6 +72,7 @@ func TestGoodputFromDisk(t *testing.T) {
 	expect.Equal(t, load(), text(t, s, nil), "the run's own")
 	expect.Equal(t, load(slos(t, own)...), text(t, s, nil), "counted again")
 	expect.Equal(t, load(slos(t, other)...), text(t, want, nil), "by other SLOs")
+	expect.Refused(Load(dir, slos(t, "class=nobody ttft:1")...))(t, `--goodput "class=nobody ttft": no request of `, " is of that class")
 	expect.Equal(t, load(), text(t, s, nil), "counting again changed what is on disk")
 	must.Do(t, os.Remove(filepath.Join(dir, SummaryName)))
 	rebuilt, err := Load(dir, slos(t, own)...)
