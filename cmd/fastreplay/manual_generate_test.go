@@ -484,14 +484,6 @@ func recordKeys() (order []string) {
 	return order
 }
 
-// TestRecordKeys: the manual has every key of requests.jsonl.
-func TestRecordKeys(t *testing.T) {
-	page := newKeys(t, resultFiles()[1]).pages()
-	for _, key := range recordKeys() {
-		expect.Equal(t, strings.Count(page, "| `"+key+"` |"), 1, "requests.jsonl has %s, which the manual has not once", key)
-	}
-}
-
 // field is one of a struct or of what is embedded in it.
 type field struct {
 	reflect.StructField

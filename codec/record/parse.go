@@ -38,8 +38,8 @@ func (k *Key) parse(r *Record, text []byte) int {
 	}
 	field := unsafe.Add(unsafe.Pointer(r), k.offset)
 	switch {
-	case k.derived != nil:
-		return k.skip(text)
+	case k.derived != nil: // a number that is not needed
+		return len(text) - len(bytes.TrimLeft(text, "-.0123456789"))
 	case k.Kind == Integer:
 		n, size := integer(text)
 		if size > 0 {
@@ -64,24 +64,6 @@ func (k *Key) parse(r *Record, text []byte) int {
 		return 0
 	}
 	return size
-}
-
-// skip is the size of a number of the key's kind.
-func (k *Key) skip(text []byte) int {
-	_, size := integer(text)
-	if k.Kind == Integer || size == 0 || size == len(text) || text[size] != '.' {
-		return size
-	}
-	decimals := bytes.IndexAny(text[size+1:], ",}")
-	if decimals != len("000000") {
-		return 0
-	}
-	for _, c := range text[size+1 : size+1+decimals] {
-		if c-'0' > 9 {
-			return 0
-		}
-	}
-	return size + 1 + decimals
 }
 
 // integer reads a whole number, and returns its size; 0 if it is none or as large as few hashes are.
