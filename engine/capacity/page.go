@@ -117,7 +117,7 @@ func (p *Page) headline() string {
 	failed, mostly := Failures(p.Outcomes, p.Load)
 	switch {
 	case len(p.Objectives) > 0 && len(measured) > 0:
-		found = []string{p.found()[0].Word}
+		found = []string{p.found()}
 	case len(measured) > 0:
 		found = format.Present(p.fastest(measured))
 	case failed == "":

@@ -147,12 +147,9 @@ func (p *Page) curves() (all []chart.Graph) {
 	return all
 }
 
-// found says up to which load all objectives hold, if there are any: the hardest that held before the first that broke.
+// found says up to which load all objectives hold: the hardest that held before the first that broke.
 // If one held beyond that, chance decides between them.
-func (p *Page) found() []chart.Finding {
-	if len(p.Objectives) == 0 {
-		return nil
-	}
+func (p *Page) found() (words string) {
 	served := slices.DeleteFunc(slices.Clone(p.Outcomes), func(o Outcome) bool { return o.Client != "" })
 	slices.SortStableFunc(served, func(a, b Outcome) int {
 		order := cmp.Compare(a.Load, b.Load)
@@ -177,28 +174,27 @@ func (p *Page) found() []chart.Finding {
 		}
 		return ""
 	}
-	said := chart.Finding{Grade: chart.Warn, Word: "No load is known to hold"}
+	words = "No load is known to hold"
 	held := hardest(easier)
 	if held != "" {
-		said = chart.Finding{Grade: chart.Good, Word: "Holds at " + held}
+		words = "Holds at " + held
 		if last := easier[len(easier)-1]; last.Verdict == Edge {
-			said.Word += ", unsure at " + p.Load(last.Load)
+			words += ", unsure at " + p.Load(last.Load)
 		}
 	}
 	switch {
 	case first < 0 && len(served) > 1 && served[len(served)-1].Verdict == Holds:
-		said.Word += ", the hardest load that was measured"
+		words += ", the hardest load that was measured"
 	case first < 0:
 	case first == 0:
-		said.Word = "Breaks at " + p.Load(served[first].Load)
+		words = "Breaks at " + p.Load(served[first].Load)
 	default:
-		said.Word += ", breaks at " + p.Load(served[first].Load)
+		words += ", breaks at " + p.Load(served[first].Load)
 	}
 	if held := hardest(harder); held != "" {
-		said.Grade = chart.Warn
-		said.Word += ", and held at " + held + " all the same"
+		words += ", and held at " + held + " all the same"
 	}
-	return []chart.Finding{said}
+	return words
 }
 
 // failing are the least share of requests that failed, and the load of which most did.
