@@ -105,17 +105,20 @@ type window struct {
 // paces are those of a probe at a load. They are its warm-in in s, how many requests come in a second (0: nobody
 // knows), and how long the trace lasts in s.
 func (s *searching) paces(load float64) (warmS, perS, lasts float64) {
-	perS, lasts = s.recordedRate(), s.spanS
+	perS = s.recordedRate()
+	lasts = s.spanS
 	switch s.o.over {
 	case "amplify":
 		perS *= load
 	case "scale":
-		perS, lasts = perS*load, lasts/load
+		perS *= load
+		lasts /= load
 	case "rate":
 		perS = load
 		lasts = float64(s.requests) / load
 	case "concurrency":
-		perS, lasts = 0, cmp.Or(s.loopS, math.Inf(1))
+		perS = 0
+		lasts = cmp.Or(s.loopS, math.Inf(1))
 	}
 	if s.o.isSet("warm-in") {
 		return s.o.warmIn.Seconds(), perS, lasts
@@ -150,7 +153,8 @@ func (s *searching) plan() string {
 		warmS, _, lasts := s.paces(load)
 		forS, _ := s.prober.Window(capacity.Probe{})
 		forS = max(0, min(forS, lasts-warmS))
-		least, most = min(least, forS), max(most, forS)
+		least = min(least, forS)
+		most = max(most, forS)
 		all += usualBesides.Seconds() + warmS + forS
 	}
 	each := format.Span(most)
@@ -337,8 +341,10 @@ func (p *probing) abort() {
 
 // probe replays at a load until the search has seen enough, or ctx ends.
 func (s *searching) probe(ctx context.Context, out *capacity.Outcome, w window) error {
-	p, dir := out.Probe, filepath.Join(s.dir, out.Directory)
-	out.WarmInS, out.Part = float64(w.FromNS)/1e9, w.part
+	p := out.Probe
+	dir := filepath.Join(s.dir, out.Directory)
+	out.WarmInS = float64(w.FromNS) / 1e9
+	out.Part = w.part
 	if err := os.RemoveAll(dir); err != nil { // of a search that was killed meanwhile
 		return err
 	}

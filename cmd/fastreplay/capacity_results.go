@@ -320,7 +320,8 @@ func (s *searching) number(load float64, digits int) string {
 
 // view shows a probe that runs, the first part of which is a warm-in.
 func (s *searching) view(p capacity.Probe, warmIn time.Duration, shown *atomic.Pointer[capacity.Peek]) view {
-	began, running := time.Now(), time.Time{}
+	began := time.Now()
+	var running time.Time
 	words := func(width int) string {
 		peek := shown.Load()
 		if peek != nil && running.IsZero() {
@@ -370,7 +371,8 @@ func (s *searching) seen(peek *capacity.Peek) string {
 	o := capacity.Outcome{Slices: peek.Slices}
 	text := fmt.Sprintf("%s of %s", format.Span(float64(len(peek.Slices))*peek.SliceS), format.Span(peek.WindowS))
 	o.Summarize(len(s.objectives))
-	most, worst := -1.0, ""
+	most := -1.0
+	worst := ""
 	for j, share := range o.Beyond {
 		if used := share / s.objectives[j].Allowed; used > most {
 			most, worst = used,
@@ -411,7 +413,8 @@ func (s *searching) trouble() string {
 
 // known is the capacity, or the bounds that are known of it.
 func (s *searching) known(a capacity.Answer) string {
-	text, unit := s.number(a.Load, 3), " "+s.o.kind.unit
+	text := s.number(a.Load, 3)
+	unit := " " + s.o.kind.unit
 	switch {
 	case a.Load == 0 && a.High != nil:
 		return "Below " + s.bound(*a.High) + unit

@@ -131,11 +131,13 @@ func (o *options) completePacing() (err error) {
 	if err = o.checkPacing(); err != nil {
 		return err
 	}
-	p, load := &o.pace, &o.Pacing
+	p := &o.pace
+	load := &o.Pacing
 	if load.Concurrency == load.Lanes { // two names of one thing
 		load.Concurrency = 0
 	}
-	load.KeepTimes, load.AtOnce = p.fixed || o.isSet("scale") && load.Lanes == 0, p.rate == rateMax
+	load.KeepTimes = p.fixed || o.isSet("scale") && load.Lanes == 0
+	load.AtOnce = p.rate == rateMax
 	a := sched.Arrivals{Seed: o.Seed}
 	switch {
 	case p.ramp != "":
@@ -199,7 +201,8 @@ func (o *options) completeLimits() (err error) {
 	if o.isSet("max-error-rate") {
 		o.Limits.MaxErrorRate = &o.maxErrorRate
 	}
-	o.Limits.ForcedOutput, o.Limits.Require = !o.NoForceOutput, o.require
+	o.Limits.ForcedOutput = !o.NoForceOutput
+	o.Limits.Require = o.require
 	return o.requirements.check()
 }
 

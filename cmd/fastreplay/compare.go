@@ -67,9 +67,11 @@ beyond it, and else UNDECIDED. Exit code 3 if one is FAILED, 4 if one is UNDECID
   fastreplay compare recorded results/monday`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
-			words, behind := args, []string(nil)
+			words := args
+			var behind []string
 			if dash := c.ArgsLenAtDash(); dash >= 0 {
-				words, behind = args[:dash], append([]string{}, args[dash:]...)
+				words = args[:dash]
+				behind = append([]string{}, args[dash:]...)
 			}
 			if o.interleave == "" && len(behind) > 0 { // flags of this command may follow the runs of B
 				if err := c.ParseFlags(behind); err != nil {

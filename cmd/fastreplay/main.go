@@ -132,7 +132,8 @@ func completeValues(root *cobra.Command) {
 	}
 	for _, c := range append(root.Commands(), root) {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
-			words, rest := values[f.Name], cobra.ShellCompDirectiveNoFileComp
+			words := values[f.Name]
+			rest := cobra.ShellCompDirectiveNoFileComp
 			if v, ok := f.Value.(interface{ choices() []string }); ok && v.choices() != nil {
 				words = v.choices()
 			}

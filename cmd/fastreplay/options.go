@@ -390,7 +390,8 @@ func addAmplify(f *pflag.FlagSet, to *setup.Amplify) {
 // parseSessions reads strict, gated, think or lanes=N.
 func (o *options) parseSessions(text string) (setup.SessionMode, error) {
 	word, number, counted := strings.Cut(text, "=")
-	mode, lanes := setup.SessionMode(word), 0
+	mode := setup.SessionMode(word)
+	lanes := 0
 	switch {
 	case mode == setup.SessionsLanes:
 		n, err := strconv.Atoi(number)

@@ -153,7 +153,8 @@ func parseRamp(text string) (rate sched.Rate, err error) {
 // setProcess reads --arrival: constant, poisson, gamma or gamma:B. Without a word the process is the usual one.
 func setProcess(a *sched.Arrivals, text string, usual sched.Process) (err error) {
 	name, shape, shaped := strings.Cut(text, ":")
-	a.Process, a.Burstiness = cmp.Or(sched.Process(name), usual), 1
+	a.Process = cmp.Or(sched.Process(name), usual)
+	a.Burstiness = 1
 	if shaped {
 		a.Burstiness, err = strconv.ParseFloat(shape, 64)
 	}

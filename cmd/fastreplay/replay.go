@@ -173,7 +173,10 @@ const traceDoubt = "trace: "
 
 // attach adds to the configuration what depends on the command line.
 func (o *options) attach(ui *terminal) {
-	o.Version, o.Notes, o.Named, o.Columns = buildVersion(), o.line.Notes, o.line.Results, ui.width
+	o.Version = buildVersion()
+	o.Notes = o.line.Notes
+	o.Named = o.line.Results
+	o.Columns = ui.width
 	if self, err := os.Executable(); err == nil && o.Sender != setup.SenderThread {
 		o.SenderCommand = []string{self, senderCommand}
 	}

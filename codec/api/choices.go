@@ -39,7 +39,9 @@ func (p *parser) choice(byIDs bool) {
 		if n == 0 {
 			return
 		}
-		c.present, c.role, c.tool = true, false, false
+		c.present = true
+		c.role = false
+		c.tool = false
 		finished = false
 		p.d.MoreTokens = max(0, p.d.MoreTokens) + n
 	}

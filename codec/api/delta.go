@@ -82,7 +82,8 @@ func (d *Delta) Reset() {
 	d.Done = false
 	d.IsError = false
 	d.Error = nil
-	d.Instance, d.Prefill = nil, nil
+	d.Instance = nil
+	d.Prefill = nil
 	d.Model = nil
 }
 

@@ -64,7 +64,8 @@ func (r *Response) contentLength(value []byte) {
 	case err != nil:
 		r.fail(ErrBadLength, "not a length:", value)
 	default:
-		r.head.length, r.head.hasLength = int64(n), true
+		r.head.length = int64(n)
+		r.head.hasLength = true
 	}
 }
 
@@ -99,12 +100,14 @@ func (r *Response) endHead() {
 		r.ContentLength = 0
 		r.state = done
 	case h.chunked:
-		r.state, r.overhead = atChunkSize, 0
+		r.state = atChunkSize
+		r.overhead = 0
 	case !h.hasLength:
 		r.KeepAlive = false
 		r.state = untilClose
 	default:
-		r.ContentLength, r.left = h.length, h.length
+		r.ContentLength = h.length
+		r.left = h.length
 		r.state = inBody
 		if h.length == 0 {
 			r.state = done
@@ -121,7 +124,8 @@ func (r *Response) endInterim() {
 	for i := range r.kept {
 		r.kept[i].clear()
 	}
-	r.Status, r.Gzip = 0, false
+	r.Status = 0
+	r.Gzip = false
 	r.state = atStatus
 }
 

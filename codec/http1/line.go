@@ -26,7 +26,8 @@ func (r *Response) scanLine(p []byte) int {
 	line := p[:end]
 	if len(r.line) > 0 {
 		r.line = append(r.line, line...)
-		line, r.line = r.line, r.line[:0]
+		line = r.line
+		r.line = r.line[:0]
 	}
 	r.onLine(bytes.CutSuffix(line, []byte("\r")))
 	return n
@@ -71,7 +72,8 @@ func (r *Response) onLine(line []byte, crlf bool) {
 			r.fail(ErrBadChunk, "no CRLF after a chunk, but", line)
 			return
 		}
-		r.state, r.overhead = atChunkSize, 0
+		r.state = atChunkSize
+		r.overhead = 0
 	case atTrailer:
 		_, _, ok := splitHeader(line)
 		switch {
@@ -87,7 +89,8 @@ func (r *Response) onLine(line []byte, crlf bool) {
 
 // chunkSize reads "SIZE[;extensions]" (RFC 9112 §7.1).
 func (r *Response) chunkSize(line []byte, crlf bool) {
-	size, digits := int64(0), 0
+	size := int64(0)
+	digits := 0
 	for digits < len(line) && digits < 16 {
 		d := hexDigit(line[digits])
 		if d < 0 {
@@ -121,7 +124,8 @@ func (r *Response) chunkEdge(p []byte) int {
 	if r.overhead > 0 || len(p) < len("\r\n0\r\n") || p[0] != '\r' || p[1] != '\n' {
 		return 0
 	}
-	size, n := 0, len("\r\n")
+	size := 0
+	n := len("\r\n")
 	for ; n < len(p)-2 && n < len("\r\n")+most; n++ {
 		d := hexDigit(p[n])
 		if d < 0 {
@@ -132,7 +136,8 @@ func (r *Response) chunkEdge(p []byte) int {
 	if size == 0 || p[n] != '\r' || p[n+1] != '\n' {
 		return 0
 	}
-	r.left, r.state = int64(size), inChunk
+	r.left = int64(size)
+	r.state = inChunk
 	return n + 2
 }
 

@@ -159,7 +159,8 @@ func (r *Response) Kept(i int) []byte {
 func (r *Response) keep(name, value []byte) {
 	for i := range r.kept {
 		if k := &r.kept[i]; !k.set && equalFold(name, k.name) {
-			k.value, k.set = append(k.value, value...), true
+			k.value = append(k.value, value...)
+			k.set = true
 		}
 	}
 }

@@ -43,7 +43,8 @@ func (t *TokenIDs) AnswerToken(a *Answer, k int) (id int) {
 
 // slotOf is the table's entry of an answer's token k.
 func (t *TokenIDs) slotOf(a *Answer, k int) uint64 {
-	key, at := t.keys.ofAnswer(a.Own), k
+	key := t.keys.ofAnswer(a.Own)
+	at := k
 	if shared := a.Text.Tokens - a.From; k < shared {
 		key, at = t.runOf(&a.Text, a.From+k)
 	} else {

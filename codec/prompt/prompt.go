@@ -70,7 +70,8 @@ func (w *writer) fill(out []byte, key uint64, from, n int) []byte {
 		out = w.writeToken(out, key, p)
 	}
 	groups := w.writeGroups(out, key, p/columns, n/columns)
-	out, p = out[groups*w.group:], p+groups*columns
+	out = out[groups*w.group:]
+	p += groups * columns
 	for ; p < n; p++ {
 		out = w.writeToken(out, key, p)
 	}

@@ -98,7 +98,8 @@ func (w *writer) AppendUnique(dst []byte, s Spec) []byte {
 }
 
 func (w *writer) appendRun(dst []byte, key uint64, tokens int) []byte {
-	start, size := len(dst), w.RunSize(tokens)
+	start := len(dst)
+	size := w.RunSize(tokens)
 	dst = slices.Grow(dst, size)[:start+size]
 	w.fill(dst[start:], key, 0, tokens)
 	return dst

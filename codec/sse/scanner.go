@@ -160,7 +160,8 @@ func (s *Scanner) whole(rest []byte) []byte {
 	line := rest
 	if len(s.line) > 0 {
 		s.line = Append(s.Memory, s.line, rest)
-		line, s.line = s.line, s.line[:0]
+		line = s.line
+		s.line = s.line[:0]
 	}
 	if !s.begun {
 		s.begun = true
@@ -233,7 +234,11 @@ func (s *Scanner) dispatch() []byte {
 }
 
 func (s *Scanner) forget() {
-	s.sent, s.failed, s.one, s.joined, s.lines = false, false, nil, s.joined[:0], 0
+	s.sent = false
+	s.failed = false
+	s.one = nil
+	s.joined = s.joined[:0]
+	s.lines = 0
 }
 
 func (s *Scanner) limit() int { return MaxEventBytes - s.less }

@@ -96,7 +96,8 @@ func (r *Runner) follow(i int) {
 		did := r.once(a, at)
 		r.mu.Lock()
 		if did.Began() && a.Undo != "" {
-			did.Undo, r.undo[i] = undone, undone
+			did.Undo = undone
+			r.undo[i] = undone
 		}
 		r.done = append(r.done, did)
 		full := len(r.done) >= mostTimes
@@ -126,7 +127,8 @@ func (r *Runner) once(a *Action, at time.Duration) metrics.Action {
 	checked.Go(func() { did.Check, did.CheckS = r.await(ctx, a, early) })
 	ran := r.command(ctx, a.Run)
 	checked.Wait()
-	did.Ran, ran.StartedS = &ran, begun
+	did.Ran = &ran
+	ran.StartedS = begun
 	r.tell(a.Run, &ran)
 	return did
 }

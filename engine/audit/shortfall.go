@@ -43,7 +43,8 @@ func Shortfall(w *workload.Work, fates []Fate, counted []int64) *metrics.Shortfa
 		cache := w.Cache(instance)
 		endless := workload.PrefixCache{BlockTokens: cache.BlockTokens}
 		unlimited := make([]int64, len(requests))
-		there, limited := unlimited, unlimited
+		there := unlimited
+		limited := unlimited
 		if !cache.Off && slices.ContainsFunc(requests, func(i int32) bool {
 			target := w.Places[i].Target
 			return counted[target] != record.None || reports[target] && lacks(&fates[i]) > 0

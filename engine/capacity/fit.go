@@ -179,7 +179,8 @@ func (all posteriors) at(q float64) float64 {
 	lo := math.Inf(1)
 	hi := math.Inf(1)
 	for _, b := range all {
-		lo, hi = min(lo, b.lo), min(hi, b.lo+float64(edges-1)*b.step)
+		lo = min(lo, b.lo)
+		hi = min(hi, b.lo+float64(edges-1)*b.step)
 	}
 	for range 50 {
 		middle := (lo + hi) / 2

@@ -204,7 +204,8 @@ func (s *spec) metric(e estimate, a, b float64) Metric {
 		m.Low = new(s.changeOf(e.distance - e.reach))
 		m.High = new(s.changeOf(e.distance + e.reach))
 		if s.unit == "share" { // which is from 0 to 1
-			m.Low, m.High = new(max(-1, *m.Low)), new(min(1, *m.High))
+			m.Low = new(max(-1, *m.Low))
+			m.High = new(min(1, *m.High))
 		}
 	}
 	if finite(e.floor) {
@@ -293,7 +294,8 @@ func (r *Result) note(form string, parts ...any) {
 // pairParts pairs the requests of a side that left some out with those of the other.
 func (r *Result) pairParts(a, b *Side) {
 	for name, sides := range map[string][2]*Side{"A": {a, b}, "B": {b, a}} {
-		part, whole := sides[0], sides[1]
+		part := sides[0]
+		whole := sides[1]
 		left := part.runs[0].without()
 		if left == "" || whole.runs[0].without() != "" || !r.Paired {
 			continue

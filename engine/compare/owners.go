@@ -25,9 +25,11 @@ const mostParts = 32
 // compareOwners adds what changed of each owner's requests. If all are one owner's by a field, it adds nothing, since
 // what changed of all is that owner's. The exception is a side that was sent without others of that field.
 func (r *Result) compareOwners(a, b *Side) {
-	left, ofA := a.runs[0].without(), true
+	left := a.runs[0].without()
+	ofA := true
 	if left == "" {
-		left, ofA = b.runs[0].without(), false
+		left = b.runs[0].without()
+		ofA = false
 	}
 	if a.runs[0].without() == b.runs[0].without() {
 		left = ""
@@ -98,7 +100,8 @@ func (r *Result) cost(others, name string, ofA bool, otherwise string) string {
 	m := named(r.Metrics, costed)
 	failed := moreFailed(r.Metrics) // of those that had the others beside them
 	if !ofA {
-		m, failed = m.inverse(r), -failed
+		m = m.inverse(r)
+		failed = -failed
 	}
 	unknown := fmt.Sprintf("what %s cost %s in %s is not known: ", others, name, Label(costed))
 	switch {

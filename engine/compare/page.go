@@ -344,7 +344,8 @@ func forest(bySize []Metric) []chart.Graph {
 		if m.Floor != nil {
 			floor = *m.Floor
 		}
-		least, most = min(least, *m.Low, -floor), max(most, *m.High, floor)
+		least = min(least, *m.Low, -floor)
+		most = max(most, *m.High, floor)
 		if m.changed() {
 			changed = max(changed, all[len(all)-1])
 		}

@@ -120,8 +120,9 @@ func (c *column) add(r *record.Record) int {
 
 // parquet.thrift: Type of a kind of values, Encoding, CompressionCodec, and FieldRepetitionType.
 const (
-	optional, zstdCodec       = int32(1), int32(6)
-	plainEncoding, runLengths = int32(0), int32(3)
+	optional, zstdCodec = int32(1), int32(6)
+	plainEncoding       = int32(0)
+	runLengths          = int32(3)
 )
 
 func physical(k record.Kind) int32 {

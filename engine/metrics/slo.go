@@ -87,7 +87,8 @@ func ParseSLOs(lists ...string) ([]SLO, error) {
 			if err != nil {
 				return nil, err
 			}
-			o.Field, o.Value = field, value
+			o.Field = field
+			o.Value = value
 			if slices.ContainsFunc(slos, func(other SLO) bool { return other.Name() == o.Name() }) {
 				return nil, fmt.Errorf("%q: %s has a bound already", part, o.Name())
 			}

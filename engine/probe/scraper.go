@@ -324,7 +324,8 @@ func (s *Scraper) Targets() []string {
 // Start calls sink with the samples before the run, with times of clock, and begins to sample. Pages take turns within
 // the interval, so that their answers do not all come at once.
 func (s *Scraper) Start(clock sched.Clock, sink ScrapeSink) {
-	s.clock, s.sink = clock, sink
+	s.clock = clock
+	s.sink = sink
 	for i, p := range s.pages {
 		turn := s.interval * time.Duration(i+1) / time.Duration(len(s.pages))
 		s.ended.Go(func() { s.follow(i, p, turn) })

@@ -523,7 +523,8 @@ func (p *screen) users() {
 	if i := p.Interactivity; i != nil && p.Jobs != nil {
 		l := shownLatency{key: "ntpot", q: p.NTPOTMS, unitNS: 1e6}
 		numbers := l.numbers(p.Summary)
-		p75, p90 := numbers[1], numbers[2]
+		p75 := numbers[1]
+		p90 := numbers[2]
 		parts = append(parts,
 			"interactivity p75 "+p75.mark+three(i.P75),
 			"p90 "+p90.mark+three(i.P90),
@@ -776,7 +777,8 @@ func (p *screen) parts(field string, parts []metrics.Part) {
 	parts = slices.Clone(parts)
 	slices.SortStableFunc(parts, func(x, y metrics.Part) int { return cmp.Compare(y.Requests, x.Requests) })
 	for _, part := range parts[:min(len(parts), mostOwners)] {
-		ttft, gapText := ttftOf(part), ""
+		ttft := ttftOf(part)
+		gapText := ""
 		if ttft != "" {
 			ttft = moved + ttft
 		}

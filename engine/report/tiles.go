@@ -96,7 +96,8 @@ func wantedTiles(s *metrics.Summary) (tiles []chart.Tile) {
 	}
 	v := &s.Verdict
 	if n := len(v.Objectives); n > 0 {
-		missed, undecided := v.Missed(), v.Undecided()
+		missed := v.Missed()
+		undecided := v.Undecided()
 		tile := chart.Tile{
 			Name:  "objectives met",
 			Value: fmt.Sprintf("%d of %d", n-missed-undecided, n),

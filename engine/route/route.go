@@ -93,7 +93,8 @@ func rendezvous(seed, session uint64, weights []float64) (first int) {
 	least := math.Inf(1)
 	for k, weight := range weights {
 		if at := draw.ExpFloat64() / weight; at < least {
-			first, least = k, at
+			first = k
+			least = at
 		}
 	}
 	return first

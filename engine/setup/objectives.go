@@ -53,9 +53,11 @@ func (p *Prepared) neverMeasured(objective string) string {
 	if i < 0 || !metrics.Latencies()[i].OfStream {
 		return ""
 	}
-	cause, remedy := "--no-stream", "bound e2e, or have answers stream"
+	cause := "--no-stream"
+	remedy := "bound e2e, or have answers stream"
 	if !p.o.traits.Streams {
-		cause, remedy = "--api "+p.o.API, "bound e2e"
+		cause = "--api " + p.o.API
+		remedy = "bound e2e"
 	}
 	return fmt.Sprintf("with %s answers have no %s: %s", cause, metrics.Latencies()[i].Label, remedy)
 }

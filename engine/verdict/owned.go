@@ -36,7 +36,9 @@ func viewOf(s *metrics.Summary, name string) (view *metrics.Summary, rest string
 		}
 		part := &parts.Parts[i]
 		view.Requests = metrics.Requests{Planned: part.OK + part.Failed, OK: part.OK, Failed: part.Failed}
-		view.TTFTMS, view.TPOTMS, view.E2EMS = part.TTFTMS, part.TPOTMS, part.E2EMS
+		view.TTFTMS = part.TTFTMS
+		view.TPOTMS = part.TPOTMS
+		view.E2EMS = part.E2EMS
 		view.PrefixCache.HitRatio = part.ReportedHitRatio
 		if part.GoodShare != nil {
 			view.Goodput = &metrics.Goodput{Share: part.GoodShare}

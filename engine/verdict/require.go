@@ -445,7 +445,8 @@ func Outcome(o *metrics.Objective) string {
 	case o.Doubt != "":
 		return "unknown: " + valueText(o, unit) + ", and " + o.Doubt
 	case o.EffectMS > 0:
-		outcome, other := "missed", "met"
+		outcome := "missed"
+		other := "met"
 		if o.Met {
 			outcome, other = other, outcome
 		}

@@ -35,7 +35,8 @@ func Pressed(f *os.File, key rune) bool {
 		return false
 	}
 	modes.Lflag &^= unix.ICANON | unix.ECHO
-	modes.Cc[unix.VMIN], modes.Cc[unix.VTIME] = 0, 0
+	modes.Cc[unix.VMIN] = 0
+	modes.Cc[unix.VTIME] = 0
 	if unix.IoctlSetTermios(int(f.Fd()), setModes, modes) != nil {
 		return false
 	}

@@ -38,7 +38,8 @@ func (l *List) Pieces() int {
 //
 //go:nosplit
 func (l *List) Piece(k int) []byte {
-	from, to := int64(0), int64(len(l.Memory))
+	from := int64(0)
+	to := int64(len(l.Memory))
 	if l.Segments != nil {
 		from = l.Segments[k].Offset
 		to = l.Segments[k].Offset + l.Segments[k].Size
@@ -61,7 +62,8 @@ func (l *List) Len() (bytes int64) {
 func (l *List) Drop(n int64) {
 	for len(l.Segments) > 0 && n >= int64(len(l.Piece(0))) {
 		n -= int64(len(l.Piece(0)))
-		l.Segments, l.Skip = l.Segments[1:], 0
+		l.Segments = l.Segments[1:]
+		l.Skip = 0
 	}
 	l.Skip += n
 }
