@@ -65,7 +65,8 @@ func New(cfg Config, work *workload.Work, runID string, ideal workload.IdealHits
 		r.cfg.OnSenderDeath = func(string) {}
 	}
 	r.instances.secrets = cfg.Secrets
-	r.instances.headers, r.instances.field = len(cfg.InstanceHeaders), cfg.InstanceField
+	r.instances.headers = len(cfg.InstanceHeaders)
+	r.instances.field = cfg.InstanceField
 	r.left.Store(int64(work.Requests()))
 	r.ctx, r.abort = context.WithCancel(context.Background())
 	r.readLag.lag = stats.NewHistogram()
@@ -122,7 +123,8 @@ func (r *Run) addPools() {
 		var of []*pool
 		for i, addr := range t.Endpoints {
 			p := newPool(r, ti, addr, base, room, d)
-			p.index, p.url = i, t.URL
+			p.index = i
+			p.url = t.URL
 			p.gone.Store(ti >= len(r.work.Targets)-r.work.Spare)
 			of = append(of, p)
 			base += room
@@ -586,7 +588,8 @@ func (r *Run) result(used host.Usage) Result {
 		LeftOut:    r.leftOut,
 	}
 	if q := r.pacer.queue; q != nil {
-		found.Idle, found.TreeIdle = q.idle.all, q.idle.ofTrees
+		found.Idle = q.idle.all
+		found.TreeIdle = q.idle.ofTrees
 	}
 	if n := r.work.Plan.Cap; n > 0 {
 		held := r.pacer.held()

@@ -139,7 +139,8 @@ func newQueue(p sched.Plan, stop *atomic.Bool) *queue {
 		}
 	}
 	q.countConnections()
-	q.jobs, q.roots = make([]jobState, turns.Jobs()), make([][]int32, turns.Jobs())
+	q.jobs = make([]jobState, turns.Jobs())
+	q.roots = make([][]int32, turns.Jobs())
 	for i, job := range turns.Job {
 		q.jobs[job].left++
 		q.jobs[job].prepares = q.jobs[job].prepares || q.prepares(int32(i))
@@ -170,7 +171,8 @@ func (q *queue) orderStreams() {
 func (q *queue) countConnections() {
 	q.start, q.end = slices.Repeat([]int32{1}, len(q.state)), slices.Repeat([]int32{-1}, len(q.state))
 	for i := int32(len(q.state)) - 1; i >= 0; i-- {
-		sent, ended := int32(-1), int32(-1)
+		sent := int32(-1)
+		ended := int32(-1)
 		for _, w := range q.turns.Of(i) {
 			if w.Dispatch {
 				sent = max(sent, w.On)
@@ -609,7 +611,8 @@ func (q *queue) fill(list []release, freed int, nowNS int64) []release {
 	for q.free > 0 {
 		i := int32(-1)
 		if len(q.waiting) > 0 {
-			i, q.waiting = q.waiting[0], q.waiting[1:]
+			i = q.waiting[0]
+			q.waiting = q.waiting[1:]
 		} else if i = q.nextInOrder(); i < 0 {
 			break
 		}

@@ -35,7 +35,8 @@ const (
 
 // makeRecords makes all records, or the first of them.
 func (r *Run) makeRecords(runID string, ideal workload.IdealHits) {
-	w, n := r.work, r.work.Requests()
+	w := r.work
+	n := r.work.Requests()
 	r.records = records{
 		runID: runID,
 		ideal: ideal,

@@ -186,7 +186,8 @@ func (l *senderProcess) assignDue(horizonNS int64) {
 		return
 	}
 	again := l.retry
-	l.retry, l.spare = l.spare[:0], again
+	l.retry = l.spare[:0]
+	l.spare = again
 	for _, i := range again {
 		l.assignOne(i)
 		l.yieldLock()
@@ -283,7 +284,8 @@ func (l *senderProcess) skip(n int) {
 	for i := range n {
 		l.slots[i].state.Store(slotAbandoned)
 	}
-	l.assigned, l.scanned = n, int64(n)
+	l.assigned = n
+	l.scanned = int64(n)
 	l.header.claimed.Store(int64(n))
 	for i := range l.header.sender {
 		l.header.sender[i].at.Store(int64(n))

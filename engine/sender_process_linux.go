@@ -33,7 +33,8 @@ func (l *senderProcess) spawn(command []string, places int) error {
 			return fmt.Errorf("shared memory: %w", err)
 		}
 		defer func() { _ = ringFile.Close() }()
-		l.ring, l.header.ringBytes = &tlsRing{bytes: bytes}, int64(len(bytes))
+		l.ring = &tlsRing{bytes: bytes}
+		l.header.ringBytes = int64(len(bytes))
 		files = append(files, ringFile)
 	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)

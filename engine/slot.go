@@ -230,7 +230,8 @@ func (c *conn) noteWrite(i int32, s *slot) {
 // finishWrite continues a request that the kernel did not take whole from the sender.
 func (c *conn) finishWrite(i int32, s *slot, failed bool) {
 	if failed {
-		c.writeErr, s.wrote = syscall.Errno(-s.wrote), 0
+		c.writeErr = syscall.Errno(-s.wrote)
+		s.wrote = 0
 	}
 	c.noteWrite(i, s)
 	if failed {

@@ -18,8 +18,13 @@ func (r *Run) Join(t *workload.Target, weight float64) bool {
 	}
 	for _, p := range r.pools[len(r.pools)-r.work.Spare:] {
 		if r.work.IsSpare(p.url) && r.work.Prebuilt.SetStart(p.target, t) {
-			p.url, p.addr, p.name, p.weight = t.URL, t.Endpoints[0], t.Endpoints[0].String(), weight
-			p.dial.ServerName, p.dial.TLS, p.dial.Epoll = t.Name, nil, !t.TLS
+			p.url = t.URL
+			p.addr = t.Endpoints[0]
+			p.name = t.Endpoints[0].String()
+			p.weight = weight
+			p.dial.ServerName = t.Name
+			p.dial.TLS = nil
+			p.dial.Epoll = !t.TLS
 			if t.TLS {
 				p.dial.TLS = r.cfg.TLS
 			}
@@ -67,7 +72,8 @@ func (r *Run) Leave(url string) bool {
 // Replan gives requests that are to come new places among the targets that take part now, where places are planned. It
 // returns how many had been released by then. Those that leave meanwhile go as planned before.
 func (r *Run) Replan() (released int64) {
-	b, order := r.lateRouter, r.idealOrder
+	b := r.lateRouter
+	order := r.idealOrder
 	if b.planned.Load() != nil {
 		targets := slices.Clone(r.work.Routing.Targets)
 		for i, of := range r.poolsOf {

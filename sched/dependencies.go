@@ -158,7 +158,10 @@ func (d *Dependencies) only(order []int32) *Dependencies {
 func longest(waits []Dependency) []Dependency {
 	slices.SortFunc(waits, func(a, b Dependency) int {
 		if a.Dispatch != b.Dispatch && a.On == b.On {
-			return map[bool]int{true: 1, false: -1}[a.Dispatch]
+			if a.Dispatch {
+				return 1
+			}
+			return -1
 		}
 		return cmp.Or(cmp.Compare(a.On, b.On), cmp.Compare(b.DelayNS, a.DelayNS))
 	})

@@ -161,7 +161,7 @@ func (s *searching) plan() string {
 	if least < most {
 		each = format.Span(least) + " to " + each + ", as far as the trace goes"
 	}
-	return fmt.Sprintf("%s, each measured for %s: at most %s in all", format.Many(int64(len(s.o.at)), "load"), each,
+	return fmt.Sprintf("%s, each measured for %s: at most %s in all", format.Many(len(s.o.at), "load"), each,
 		format.Span(all))
 }
 

@@ -293,10 +293,9 @@ It takes 6 s, ends with DEMO OK, and shows how punctual this machine is.`,
 			}
 			ui := newTerminal(c.ErrOrStderr())
 			ui.quiet = o.progress.quiet
-			const words = "Demo: 700 requests of a made-up chat service leave at their recorded moments, within 5 " +
-				"s. A mock server answers: the first " +
-				"token after 25 ms, then one every 5 ms, with a prefix cache as real servers have it. You should see " +
-				"these times below, and prefix hits near the ideal."
+			const words = "Demo: 700 requests of a made-up chat service leave at their recorded moments, within 5 s. " +
+				"A mock server answers: the first token after 25 ms, then one every 5 ms, with a prefix cache as " +
+				"real servers have it. You should see these times below, and prefix hits near the ideal."
 			for _, line := range format.Fill(words, cmp.Or(ui.width, 80)) {
 				ui.line("%s", line)
 			}

@@ -151,7 +151,7 @@ func (t *Trace) uncounted(i int) bool {
 // must not keep the text; its first error ends the counting.
 func (t *Trace) CountAnswers(count func(text []byte) (int, error)) (*Trace, error) {
 	out := *t
-	out.OutputTokens = append([]int32(nil), t.OutputTokens...)
+	out.OutputTokens = slices.Clone(t.OutputTokens)
 	var next atomic.Int64
 	var failed error
 	var once sync.Once

@@ -312,9 +312,8 @@ func WriteNotes(t *Trace, format string) ([]string, error) {
 	}
 	n := t.made()
 	if f.Words && n > 0 {
-		notes = append(notes, fmt.Sprintf("%s has verbatim prompts: those known only by their length (%d) are "+
-			"made of words, "+
-			"which most tokenizers count as one token each", f.Name, n))
+		notes = append(notes, fmt.Sprintf("%s has verbatim prompts: those known only by their length (%d) are made of "+
+			"words, which most tokenizers count as one token each", f.Name, n))
 	}
 	if ids && f.Has(rows.HashIDsField) && t.BlockTokens != f.BlockTokens && !graph {
 		notes = append(notes, fmt.Sprintf("the block ids stand for %d tokens, where %s has %d: read the file "+

@@ -225,7 +225,7 @@ func (p *Part) missedWords() string {
 	b := p.Missed
 	return fmt.Sprintf("In %s of the trace %s arrive, and in no such time of the confirmation more than %s: whether "+
 		"such bursts keep the objectives is not known. A larger --budget lets it measure more of the trace.",
-		format.Span(float64(b.LastsNS)/1e9), format.Requests(int64(b.Requests)), format.Count(b.Measured))
+		format.Span(float64(b.LastsNS)/1e9), format.Requests(b.Requests), format.Count(b.Measured))
 }
 
 // Words say what was measured, and what the interval stands for. A part that is nil has none.

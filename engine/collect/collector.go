@@ -72,8 +72,8 @@ type gapShard struct {
 // the indices given to Add and AddGaps refer to. With SLOs it counts goodput.
 func NewCollector(targets []string, slos ...metrics.SLO) *Collector {
 	c := &Collector{
-		urls:    append([]string(nil), targets...),
-		slos:    append([]metrics.SLO(nil), slos...),
+		urls:    slices.Clone(targets),
+		slos:    slices.Clone(slos),
 		targets: make([]targetStats, len(targets)),
 		models:  answerModels{map[answerModel]int64{}, map[answerModel]int{}},
 	}

@@ -254,9 +254,9 @@ func TestAnswersThatMislead(t *testing.T) {
 	}{
 		"all alike": {func(int, *record.Record) {}, nil},
 		"two targets": {func(i int, r *record.Record) { r.AnswerModel = []string{"old", "new"}[i%2] }, []string{"all numbers mix several models, by the names in the answers: " +
-			`"new" in 50 requests of http://b:1; "old" in 50 requests of http://a:1: see the numbers of each target, or measure one model at a time`}},
+			`"new" in 50 requests of http://b:1; "old" in 50 requests of http://a:1: find out who answers, or see the numbers of each target; measure one model at a time`}},
 		"a canary of two targets": {func(i int, r *record.Record) { r.AnswerModel = []string{"old", "new"}[i/90] }, []string{"all numbers mix several models, by the names in the answers: " +
-			`"old" in 90 requests of 2 targets; "new" in 10 requests of 2 targets: find out who answers for the target, and measure one model at a time`}},
+			`"old" in 90 requests of 2 targets; "new" in 10 requests of 2 targets: find out who answers, or see the numbers of each target; measure one model at a time`}},
 		"rows' models":  {func(i int, r *record.Record) { r.Model, r.AnswerModel = fmt.Sprint(i%4), fmt.Sprint(i%4) }, nil},
 		"some are mute": {func(i int, r *record.Record) { r.AnswerModel = []string{"", "old"}[i/50] }, nil},
 		"another in mid-run": {func(i int, r *record.Record) {
@@ -264,7 +264,7 @@ func TestAnswersThatMislead(t *testing.T) {
 				r.AnswerModel = "new"
 			}
 		}, []string{"all numbers mix several models, by the names in the answers: " +
-			`"old" in 85 requests of 2 targets; "new" in 15 requests of http://b:1: find out who answers for the target, and measure one model at a time`}},
+			`"old" in 85 requests of 2 targets; "new" in 15 requests of http://b:1: find out who answers, or see the numbers of each target; measure one model at a time`}},
 		"empty chunks that are tokens": {func(_ int, r *record.Record) { r.FirstTextNS = 30e6 }, nil},
 		"few empty chunks": {func(i int, r *record.Record) {
 			r.Chunks = 90

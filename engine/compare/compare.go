@@ -317,13 +317,13 @@ func (r *Result) noteUnpaired(m *matched) {
 		n := m.onlyOne[side]
 		if n > 0 {
 			r.note("%s ended ok in %s alone: latencies leave them out, and the error rate counts them",
-				format.Many(n, "request"), name)
+				format.Requests(n), name)
 		}
 	}
 	if m.lone > 0 {
 		r.note(
 			"%s were not answered in all runs, or not recorded: only what all have is compared",
-			format.Many(m.lone, "request"),
+			format.Requests(m.lone),
 		)
 	}
 	for _, id := range []Identity{r.A, r.B} {

@@ -70,7 +70,7 @@ func HTML(w io.Writer, results []*Result) error {
 		}
 		for _, part := range r.Owners {
 			t := metricTable(shownOf(part.Metrics))
-			t.Title = part.Owner + ", " + format.Many(part.Requests, "request")
+			t.Title = part.Owner + ", " + format.Requests(part.Requests)
 			changes.Tables = append(changes.Tables, t)
 		}
 		first := chart.Section{Title: title}
@@ -199,7 +199,7 @@ func (r *Result) unchanged() string {
 	case open == 0:
 		return "all numbers are the same, within their margins"
 	case unknown == len(shown):
-		return format.Many(r.Requests, "request") + " in these runs do not tell whether any number changed"
+		return format.Requests(r.Requests) + " in these runs do not tell whether any number changed"
 	case least != nil:
 		words += "; noise may hide one of up to " + least.amount(hidden(least), false) + " (" + Label(least.Name) + ")"
 		if most != least {

@@ -54,7 +54,7 @@ func Print(w io.Writer, r *Result, o PrintOptions) error {
 	for i, part := range r.Owners {
 		switch {
 		case o.Full:
-			p.Line(format.Visible(part.Owner) + ", " + format.Many(part.Requests, "request"))
+			p.Line(format.Visible(part.Owner) + ", " + format.Requests(part.Requests))
 			for _, m := range part.Metrics {
 				if m.shown() {
 					p.Painted(m.row(Label(m.Name), columns, o.Colour))
@@ -132,16 +132,16 @@ func Markdown(w io.Writer, r *Result, gates []Gate) error {
 
 // pairing says what is compared with what, and what the intervals hold for.
 func pairing(r *Result) string {
-	text := format.Many(r.Requests, "request")
+	text := format.Requests(r.Requests)
 	if each := r.counted[0] / int64(max(1, len(r.A.Dirs))); r.Paired && r.Requests < each {
-		text = format.Count(r.Requests) + " of " + format.Many(each, "request") + ", which ended ok in all runs,"
+		text = format.Count(r.Requests) + " of " + format.Requests(each) + ", which ended ok in all runs,"
 	}
 	switch r.Scope {
 	case ScopeNone:
 		return "distributions of " + text + " without pairs"
 	case ScopePair:
 		if r.ofRecord() {
-			return text + " of the record and of " + format.Many(int64(len(r.B.Dirs)), "run") + ": (worse) and " +
+			return text + " of the record and of " + format.Many(len(r.B.Dirs), "run") + ": (worse) and " +
 				"(better) tell how these differ from that day, and no other"
 		}
 		if len(r.A.Dirs)+len(r.B.Dirs) > 2 {

@@ -59,7 +59,7 @@ func (p *page) amplified(a *metrics.Amplify) {
 	case a.Jobs:
 		what = format.Many(a.Sessions, "job")
 	case a.Inferred && a.Sessions == a.Before.Requests:
-		what = format.Many(a.Sessions, "request")
+		what = format.Requests(a.Sessions)
 	case a.Inferred:
 		how = "found by their blocks"
 	}

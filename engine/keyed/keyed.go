@@ -347,7 +347,7 @@ func (h *Hasher) notes() (all []string) {
 		all = append(all, "rows lost, as the head says: "+words)
 	}
 	if h.Head.NotText > 0 {
-		all = append(all, format.Many(int64(h.Head.NotText), "part")+" of prompts are no text, such as images: each "+
+		all = append(all, format.Many(h.Head.NotText, "part")+" of prompts are no text, such as images: each "+
 			"counts as a digest")
 	}
 	return all

@@ -85,7 +85,7 @@ func (u *Until) Progress() string {
 // Words says how the run came out.
 func (u *Until) Words() string {
 	finding := u.Finding()
-	words := "after " + format.Many(u.Requests, "request") + " " + finding[0]
+	words := "after " + format.Requests(u.Requests) + " " + finding[0]
 	if len(finding) > 1 {
 		words += ": " + strings.Join(finding[1:], "; ")
 	}
@@ -115,6 +115,6 @@ func (u *Until) Finding() []string {
 		return []string{known, "it was at the last look, before the requests in flight had ended"}
 	}
 	ratio := u.PlusMinus / u.Within
-	need := format.Many(int64(math.Ceil(float64(u.Requests)*ratio*ratio)), "request")
+	need := format.Requests(int64(math.Ceil(float64(u.Requests) * ratio * ratio)))
 	return []string{known, "it may need about " + need + " like these"}
 }

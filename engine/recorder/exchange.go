@@ -84,7 +84,9 @@ func (x *exchange) lose(why string) {
 	if x.lost == "" {
 		x.lost = why
 	}
-	x.request, x.answer, x.reads = nil, nil, nil
+	x.request = nil
+	x.answer = nil
+	x.reads = nil
 	x.budget.used.Add(-x.held)
 	x.held = 0
 }
@@ -283,7 +285,9 @@ func (x *exchange) logTo(log *json.Encoder, backends map[string]api.Backend) (lo
 		}
 		return (zeroNS + atNS) / 1000 * 1000
 	}
-	line.Came, line.First, line.Ended = stamp(x.beganNS), stamp(s.firstNS), stamp(s.lastNS)
+	line.Came = stamp(x.beganNS)
+	line.First = stamp(s.firstNS)
+	line.Ended = stamp(s.lastNS)
 	if log.Encode(line) != nil {
 		return lostMalformed
 	}

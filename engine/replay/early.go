@@ -20,7 +20,7 @@ func (r *runner) watchEnd() {
 	r.loss, _ = collect.ParseLoss(r.cfg.Limits.AbortIf, int64(planned), endNS)
 	if r.loss != nil && !r.loss.CanLose() {
 		r.alert("--abort-if %s cannot end this run: even if all of %s were beyond the limit, chance could explain it",
-			r.loss.Text, format.Requests(int64(planned)))
+			r.loss.Text, format.Requests(planned))
 	}
 }
 

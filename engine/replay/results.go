@@ -121,9 +121,8 @@ func (r *runner) conclude(found engine.Result) (*metrics.Summary, error) {
 	if n, row, want, got := audit.Miscounted(r.load.Work, fates); n > 0 {
 		r.note("tokens_miscounted",
 			"the servers counted other numbers of tokens in %s than were counted before the start (row %d: %s, not "+
-				"%s), so their ideal hits are not to be relied on: is --tokenizer the model's own, and does "+
-				"/tokenize use "+
-				"the template of the run?",
+				"%s), so their ideal hits are not to be relied on: is --tokenizer the model's own, and does /tokenize "+
+				"use the template of the run?",
 			format.Many(n, "prompt"), row, format.Count(got), format.Count(want))
 	}
 	r.appendUnreleased(found.LeftOut, r.run.Records())

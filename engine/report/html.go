@@ -193,7 +193,7 @@ func verdictSection(s *metrics.Summary) chart.Section {
 	if n := s.Requests.OK; n > 0 && n < fewRequests {
 		out.Findings = append(out.Findings, chart.Finding{
 			Grade: chart.Warn,
-			Word:  "Only " + format.Many(n, "request") + " ended ok",
+			Word:  "Only " + format.Requests(n) + " ended ok",
 			Lines: []string{"Other runs may give quite other numbers. p99 of fewer than 100 values is their largest."},
 		})
 	}
@@ -595,7 +595,7 @@ func (p *screen) jobs() {
 	names := map[string]string{"0": "main agents", "1": "sub-agents"}
 	for _, d := range j.Depths[:min(len(j.Depths), 2)] { // --full has the deeper ones
 		p.field(second, 1, cmp.Or(names[d.Name], "depth "+d.Name),
-			format.Many(d.OK+d.Failed, "request"),
+			format.Requests(d.OK+d.Failed),
 			format.Some(d.Failed, "failed"),
 			ttftOf(d),
 			known(format.Percent, d.ReportedHitRatio, "hits"))

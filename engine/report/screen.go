@@ -315,7 +315,7 @@ func few(s *metrics.Summary) string {
 	if n == 0 || n >= fewRequests || s.Requests.Failed > 0 {
 		return ""
 	}
-	return "over " + format.Many(n, "request") + " only"
+	return "over " + format.Requests(n) + " only"
 }
 
 // Title says what a run replays, how, and where it goes; as the trace and the servers are called.
@@ -715,7 +715,7 @@ func (p *screen) targets() {
 		}
 	}
 	slices.Sort(tails)
-	each := format.Many(requests[len(requests)-1], "request")
+	each := format.Requests(requests[len(requests)-1])
 	if requests[0] < requests[len(requests)-1] {
 		each = format.Count(requests[0]) + " to " + each
 	}

@@ -18,8 +18,7 @@ func (p *Prepared) checkAnswers() error {
 	case !o.traits.Answers:
 		return fmt.Errorf(
 			"--force-answers: a server of --api %s cannot be told which tokens to answer; use --api vllm-generate "+
-				"(vLLM "+
-				"with --enable-trace-replay), or --history live for a trace with messages, which puts what the "+
+				"(vLLM with --enable-trace-replay), or --history live for a trace with messages, which puts what the "+
 				"servers answer into later turns",
 			o.API,
 		)

@@ -51,7 +51,10 @@ func (o *Options) chooseAPI(l *verbatims) error {
 	o.NoStream = o.NoStream || !o.traits.Streams
 	o.Limits.ForcedOutput = o.Limits.ForcedOutput && o.traits.Forces && !api.OwnLength(o.API, o.Extra)
 	if o.Prompt == "" {
-		o.Prompt = map[bool]string{true: PromptTokenIDs, false: PromptText}[o.traits.TokenIDs]
+		o.Prompt = PromptText
+		if o.traits.TokenIDs {
+			o.Prompt = PromptTokenIDs
+		}
 	}
 	switch {
 	case o.Prompt == PromptTokenIDs && !o.traits.TokenIDs && o.traits.Made:
@@ -71,7 +74,10 @@ func (o *Options) chooseAPI(l *verbatims) error {
 		return fmt.Errorf("--cold salt: --api %s has no cache_salt; use --cold flush or off", o.API)
 	}
 	if o.Resend == "" {
-		o.Resend = map[bool]engine.Resend{true: engine.ResendUnread, false: engine.ResendSafe}[o.traits.Stateful]
+		o.Resend = engine.ResendSafe
+		if o.traits.Stateful {
+			o.Resend = engine.ResendUnread
+		}
 	}
 	return o.Resend.Validate(o.API, o.traits)
 }

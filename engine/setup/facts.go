@@ -77,21 +77,16 @@ func (p *Prepared) Workload(out []int32) metrics.Workload {
 	}
 	t := p.Trace
 	n := p.Requests() - first - len(out)
-	w := metrics.Workload{
-		Trace:        t.Name,
-		Format:       t.Format,
-		Rows:         int64(t.FileRows),
-		Requests:     int64(n),
-		Repeat:       int64(p.o.Repeat),
-		BlockTokens:  int64(t.BlockTokens),
-		RepairedRows: int64(t.Lint.Repaired),
-		DroppedRows:  int64(t.Lint.Dropped),
-		Fingerprint:  p.Prebuilt.Fingerprint(),
-		Context:      p.fitted.Context,
-		LeftOut:      p.fitted.LeftOut,
-		Clipped:      p.fitted.Clipped,
-		ClippedOff:   p.fitted.ClippedOff,
-	}
+	w := p.fitted
+	w.Trace = t.Name
+	w.Format = t.Format
+	w.Rows = int64(t.FileRows)
+	w.Requests = int64(n)
+	w.Repeat = int64(p.o.Repeat)
+	w.BlockTokens = int64(t.BlockTokens)
+	w.RepairedRows = int64(t.Lint.Repaired)
+	w.DroppedRows = int64(t.Lint.Dropped)
+	w.Fingerprint = p.Prebuilt.Fingerprint()
 	for i := first; i < p.Requests(); i++ {
 		if len(out) > 0 && int(out[0]) == i {
 			out = out[1:]

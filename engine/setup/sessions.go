@@ -87,7 +87,10 @@ func (o *Options) capIdle(t *trace.Trace) (*trace.Trace, []string) {
 	if cut.Gaps == 0 {
 		return t, []string{fmt.Sprintf("no idle time is longer than %v: nothing is cut", idle.Most)}
 	}
-	of := map[bool]string{true: "the whole trace", false: "single jobs"}[idle.System]
+	of := "single jobs"
+	if idle.System {
+		of = "the whole trace"
+	}
 	return t, []string{fmt.Sprintf(
 		"%s of %s of more than %v cut, by %s in all at recorded speed; the trace's span is %s, was %s",
 		format.Many(cut.Gaps, "idle time"), of, idle.Most, format.Span(float64(cut.CutNS)/1e9),

@@ -17,21 +17,12 @@ func mixed(s *metrics.Summary) *metrics.Reason {
 	if len(s.AnswerModels) == 0 {
 		return nil
 	}
-	remedy := "see the numbers of each target, or measure one model at a time"
-	named := map[[2]string]string{} // by target and what was asked for
-	for _, m := range s.AnswerModels {
-		to := [2]string{m.Target, m.Asked}
-		if before, known := named[to]; known && before != m.Named {
-			remedy = "find out who answers for the target, and measure one model at a time"
-		}
-		named[to] = m.Named
-	}
 	return &metrics.Reason{
 		Code:  metrics.Models,
 		Grade: metrics.Limited,
 		What:  "all numbers mix several models, by the names in the answers",
 		Why:   answerNames(s.AnswerModels),
-		Do:    remedy,
+		Do:    "find out who answers, or see the numbers of each target; measure one model at a time",
 	}
 }
 
@@ -52,7 +43,7 @@ func answerNames(all []metrics.AnswerModel) string {
 	const most = 4
 	var words []string
 	for _, name := range names[:min(most, len(names))] {
-		where := format.Many(int64(len(targets[name])), "target")
+		where := format.Many(len(targets[name]), "target")
 		if len(targets[name]) == 1 {
 			where = slices.Collect(maps.Keys(targets[name]))[0]
 		}

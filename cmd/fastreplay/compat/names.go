@@ -102,7 +102,10 @@ func (n *Name) Ours() string {
 
 // byName returns the meanings that names have for `fastreplay profile`, or for all else.
 func byName(profile bool) map[string]Name {
-	other := map[bool]string{true: "others", false: "profile"}[profile]
+	other := "profile"
+	if profile {
+		other = "others"
+	}
 	names := map[string]Name{}
 	for _, n := range Names() {
 		if n.Tool != other && n.Name != n.Flag {
