@@ -22,6 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 #ifdef TLS
+#include <openssl/err.h>
 #include <openssl/ssl.h>
 static SSL_CTX *context; // NULL: none
 #endif
@@ -108,6 +109,7 @@ static void end(struct connection *c) {
 static ssize_t read_some(struct connection *c, char *to, size_t size) {
 #ifdef TLS
 	if (c->tls) {
+		ERR_clear_error(); // of other connections
 		int n = SSL_read(c->tls, to, size);
 		errno = SSL_get_error(c->tls, n) == SSL_ERROR_WANT_READ ? EAGAIN : EPROTO;
 		return n > 0 ? n : -1;
@@ -250,6 +252,7 @@ int main(int count, char **args) {
 	}
 	prctl(PR_SET_TIMERSLACK, 1);
 	signal(SIGTERM, stop);
+	signal(SIGPIPE, SIG_IGN);
 	const char *body =
 		"{\"id\":\"cmpl-1\",\"object\":\"text_completion\",\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,"
 		"\"text\":\" word word word word\",\"logprobs\":null,\"finish_reason\":\"length\"}],"
