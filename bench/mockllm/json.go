@@ -3,9 +3,9 @@ package mockllm
 import (
 	"cmp"
 	"encoding/json"
+	"unsafe"
 
-	fast "github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	sonic "github.com/bytedance/sonic/decoder"
 )
 
 // rawJSON is the text of a JSON value that is read later. It aliases the body.
@@ -24,7 +24,12 @@ func given(value rawJSON) bool { return value != nil && string(value) != "null" 
 // would take ten times as long, which is time of a processor that the client may need, too. Strings of the value alias
 // text, whose memory is used again for the next request.
 func unmarshal(text []byte, to any) error {
-	return fast.Unmarshal(text, to, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	d := sonic.NewDecoder(unsafe.String(unsafe.SliceData(text), len(text)))
+	d.SetOptions(sonic.OptionCaseSensitive | sonic.OptionValidateString)
+	if err := d.Decode(to); err != nil {
+		return err
+	}
+	return d.CheckTrailings()
 }
 
 // readJSON reads a value; what it has no place for must be JSON nevertheless. The error has the words of encoding/json.

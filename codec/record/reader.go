@@ -3,12 +3,14 @@ package record
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
 
+	fast "github.com/fastreplay/fastreplay/codec/json"
 	"github.com/klauspost/compress/zstd"
 )
 
@@ -139,10 +141,9 @@ func Parse(line []byte, r *Record) error {
 	r.BytesSent = None
 	r.BytesReceived = None
 	r.Outcome = missing
-	if !r.parse(line) {
-		if err := json.Unmarshal(line, r); err != nil {
-			return fmt.Errorf("not a record: %w", err)
-		}
+	if err := fast.Unmarshal(line, r); err != nil {
+		err = cmp.Or(json.Unmarshal(line, r), err) // whose words are one line, and name the key
+		return fmt.Errorf("not a record: %w", err)
 	}
 	if r.Row == None || r.Outcome == missing {
 		return errors.New(`not a record: "row" or "outcome" is missing`)
@@ -173,5 +174,5 @@ func (r *Record) readOldNames(line []byte) {
 		Input  *int64 `json:"input_tokens"`
 		Output *int64 `json:"output_tokens"`
 	}{&r.InputTokens, &r.OutputTokens}
-	_ = json.Unmarshal(line, &old) // what is no number stays absent
+	_ = fast.Unmarshal(line, &old) // what is no number stays absent
 }

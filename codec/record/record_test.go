@@ -297,13 +297,13 @@ func TestNames(t *testing.T) {
 	for i, name := range want {
 		expect.Equal(t, Outcome(i).String(), name, "Outcome(%d)", i)
 		var got Outcome
-		if err := got.UnmarshalText([]byte(name)); err != nil || got != Outcome(i) {
+		if err := got.UnmarshalJSON([]byte(`"` + name + `"`)); err != nil || got != Outcome(i) {
 			t.Errorf("outcome %q is read as %v, %v", name, got, err)
 		}
 	}
 	for _, bad := range []string{"", "OK", "unknown", "okay"} {
 		var got Outcome
-		expect.Error(t, got.UnmarshalText([]byte(bad)), "", "outcome %q is read as %v", bad, got)
+		expect.Error(t, got.UnmarshalJSON([]byte(`"`+bad+`"`)), "", "outcome %q is read as %v", bad, got)
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	fast "github.com/fastreplay/fastreplay/codec/json"
 )
 
 // Limits on a file. The largest tokenizer.json of a public model, Gemma 3's, has 33 MB and 262,144 pieces.
@@ -216,7 +218,7 @@ func readComponent(what string, raw json.RawMessage, f any) (name, kind string, 
 
 // decode reads JSON; the strings in v do not refer to data.
 func decode(data []byte, v any) error {
-	err := json.Unmarshal(data, v)
+	err := fast.Unmarshal(data, v)
 	switch {
 	case err == nil:
 		return nil
