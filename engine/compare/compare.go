@@ -270,7 +270,8 @@ func (r *Result) noteMixed(name string, s *Side) {
 	}
 }
 
-// noteFlags names a run whose flags may be what changed, though they do not change what is sent and when.
+// noteFlags names a run whose flags may be what changed, though they do not change what is sent and when. No gate is
+// decided between caches that were emptied or warmed in different ways: a warm one makes a worse server look better.
 func (r *Result) noteFlags(runs []*run) {
 	for _, flag := range strings.Fields("cold warmup route timeout idle-timeout resend") {
 		given := func(of *run) any {
@@ -281,6 +282,9 @@ func (r *Result) noteFlags(runs []*run) {
 			if second := given(other); second != first {
 				r.note("--%s is %v in %s, and %v in %s, which may be what changed, and not the server",
 					flag, first, runs[0].dir, second, other.dir)
+				if flag == "cold" || flag == "warmup" {
+					r.unlikeCaches = "--" + flag
+				}
 				break
 			}
 		}

@@ -373,6 +373,7 @@ func TestGates(t *testing.T) {
 	for want, r := range map[string]*Result{
 		"; 3 runs a side would tell more": {Scope: ScopeServers, A: three, B: two, Metrics: r.Metrics},
 		"; runs by turns (":               {Scope: ScopeServers, A: three, B: three, Metrics: r.Metrics, separate: true},
+		"; --cold differs, so caches":     {Scope: ScopeServers, A: three, B: three, Metrics: r.Metrics, unlikeCaches: "--cold"},
 	} {
 		g := gateOf(t, "ttft.p99:+6.5%")
 		if answer, words := r.Judge(g); answer != Undecided || !strings.Contains(words, want) || strings.Contains(words, "pair") {
@@ -682,7 +683,9 @@ func TestFlagsThatMayBeTheChange(t *testing.T) {
 		return side(t, write(t, 200, func(s *metrics.Summary) { s.Run.Options[flag] = value }, noisy(1, 1)))
 	}
 	for flag, other := range map[string]any{"cold": "off", "warmup": 9.0, "route": "prefix", "quiet": true} {
-		notes := strings.Join(compared(t, of("json", true), of(flag, other)).Notes, "\n")
+		r := compared(t, of("json", true), of(flag, other))
+		expect.Equal(t, r.unlikeCaches != "", flag == "cold" || flag == "warmup", "%s", flag)
+		notes := strings.Join(r.Notes, "\n")
 		named := strings.Contains(notes, fmt.Sprintf("--%s is not given in ", flag)) &&
 			strings.Contains(notes, fmt.Sprintf("and %v in ", other))
 		expect.Equal(t, named, flag != "quiet", "%s: %s", flag, notes)

@@ -75,8 +75,8 @@ const (
 )
 
 // Judge says whether a result passes a gate, and why, or what would decide. One pair of runs decides nothing, since it
-// does not tell how far runs differ. Nor does a latency decide that first chunks without text may have shifted, or that
-// failed requests of the better side may have had.
+// does not tell how far runs differ. Nor do runs that began with unlike caches. Nor does a latency decide that first
+// chunks without text may have shifted, or that failed requests of the better side may have had.
 func (r *Result) Judge(g Gate) (answer Answer, words string) {
 	part := r.ofOwner(g.Owner)
 	if part == nil && slices.Contains(r.leftOut, g.Owner) {
@@ -105,6 +105,8 @@ func (r *Result) Judge(g Gate) (answer Answer, words string) {
 	switch {
 	case r.shifted(g.Metric):
 		return Undecided, words + "; " + r.emptyFirst.What
+	case r.unlikeCaches != "":
+		return Undecided, words + fmt.Sprintf(unlike, r.unlikeCaches)
 	case r.Scope != ScopeServers:
 		return Undecided, words + r.unknownSpread()
 	case worst <= limit+rounding && verdict.FailuresHide(m.Name, moreFailed(part)):
@@ -149,6 +151,9 @@ func (r *Result) unknownSpread() string {
 // hidden is said of requests that failed in one side.
 const hidden = "; %s failed more requests, and how long they would have taken is unknown: a load that both sides " +
 	"carry would tell; error_rate has a limit of its own"
+
+// unlike is said of runs that began with other caches.
+const unlike = "; %s differs, so caches may be the cause: the same in all runs would tell"
 
 // named is the metric of that name, which all results have.
 func named(all []Metric, name string) *Metric {

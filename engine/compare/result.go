@@ -26,14 +26,15 @@ type Result struct {
 	Explained []Culprits `json:"explained"` // of the metrics that changed
 	Notes     []string   `json:"notes"`     // whole sentences
 
-	separate   bool            // the sides were run one behind the other, or nobody knows
-	otherwise  string          // in what sides differ of which one was sent without some requests; "" = in that alone
-	ofAll      []string        // owners of all requests, such as class=gold
-	leftOut    []string        // owners that Owners does not have for the many that there are
-	emptyFirst *metrics.Reason // why latencies of a run may be others; nil if none has it
-	bounds     []metrics.SLO   // of goodput
-	failed     [2]int64        // requests of A and of B that error_rate counts as failed …
-	counted    [2]int64        // … of all that it counts
+	separate     bool            // the sides were run one behind the other, or nobody knows
+	otherwise    string          // in what sides differ of which one was sent without some requests; "" = in that alone
+	ofAll        []string        // owners of all requests, such as class=gold
+	leftOut      []string        // owners that Owners does not have for the many that there are
+	unlikeCaches string          // the flag by which runs began with other caches; "" if none
+	emptyFirst   *metrics.Reason // why latencies of a run may be others; nil if none has it
+	bounds       []metrics.SLO   // of goodput
+	failed       [2]int64        // requests of A and of B that error_rate counts as failed …
+	counted      [2]int64        // … of all that it counts
 }
 
 // Identity names a side and the workload that it was sent.
