@@ -84,6 +84,8 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 	r.noteUnpaired(m)
 	r.noteMixed("A", a)
 	r.noteMixed("B", b)
+	r.noteOverload("A", a)
+	r.noteOverload("B", b)
 	if r.Paired && !r.ofRecord() {
 		r.noteFlags(runs)
 	}
@@ -265,6 +267,18 @@ func (r *Result) noteMixed(name string, s *Side) {
 		if urls := strings.Join(other.summary.Run.Targets, ", "); urls != first {
 			r.note("the runs of %s went to different servers, %s and %s: is each directory on its side of --?",
 				name, first, urls)
+			return
+		}
+	}
+}
+
+// noteOverload names a side whose servers could not carry the load: its latencies are those of a queue that grows.
+func (r *Result) noteOverload(name string, s *Side) {
+	for _, run := range s.runs {
+		i := slices.IndexFunc(run.summary.Trends, func(t metrics.Trend) bool { return t.Overload })
+		if i >= 0 {
+			r.overloaded = append(r.overloaded, name)
+			r.note("%s has a run in which %s", name, run.summary.Trends[i].Words())
 			return
 		}
 	}

@@ -89,8 +89,8 @@ func HTML(w io.Writer, results []*Result) error {
 	return d.Write(w)
 }
 
-// title says what changed: failures first, then the largest sure change; better and worse stand apart. What is large
-// but not sure stands behind. name is that of side B.
+// title says what changed: a load that was too high and failures first, then the largest sure change; better and worse
+// stand apart. What is large but not sure stands behind. name is that of side B.
 func (r *Result) title(name string) string {
 	if r.Scope == ScopeNone {
 		return name + " and A were sent different workloads, so their servers cannot be compared"
@@ -125,12 +125,18 @@ func (r *Result) title(name string) string {
 	switch {
 	case len(told) == 0 && failures == "":
 		short, _, _ := strings.Cut(r.unchanged(), ";")
-		title = name + " against A: " + short
+		title = short
+		if len(r.overloaded) == 0 {
+			title = name + " against A: " + short
+		}
 	case failures == "" || m.changed():
 	case len(told) == 0:
 		title = failures + ": " + m.doubted()
 	default:
 		title = failures + ": " + m.doubted() + " · " + title
+	}
+	if len(r.overloaded) > 0 {
+		title = "The load was too high for " + strings.Join(r.overloaded, " and ") + " · " + title
 	}
 	if seen := r.unsure(); len(seen) > 0 {
 		title += " · seen but not sure: " + inTitles(seen)
