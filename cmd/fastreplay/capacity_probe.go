@@ -322,7 +322,7 @@ func (p *probing) Tick(r *replay.Running, ended bool) {
 		p.out.Verdict = d.Verdict
 		p.out.Why = d.Why
 		if !d.End {
-			p.out.Verdict = capacity.Edge
+			p.out.Verdict = capacity.Unsure
 		}
 		p.out.Cut = !peek.Ended && float64(len(peek.Slices))*peek.SliceS < peek.WindowS
 		if !peek.Ended {
@@ -413,7 +413,7 @@ func (s *searching) judge(
 				out.Limited = cmp.Or(out.Limited, r.What)
 			}
 		case r.Code == metrics.Unfilled:
-			out.Verdict = capacity.Edge
+			out.Verdict = capacity.Unsure
 			out.Why = format.Capitalised(r.What) + "."
 			out.Slices = nil
 		case r.Grade != metrics.Invalid || r.Code.Traits().Ending: // the search may have ended it
@@ -437,7 +437,7 @@ func (s *searching) judge(
 		return nil, exitWith(exitInvalid, "%s was ended by somebody else; the same command goes on with %s",
 			where, s.dir)
 	default:
-		out.Verdict = capacity.Edge
+		out.Verdict = capacity.Unsure
 		out.Why = "it could not be measured"
 	}
 	for i := range summary.Targets {

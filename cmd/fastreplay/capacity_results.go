@@ -404,7 +404,7 @@ func (s *searching) trouble() string {
 	if failed, _ := capacity.Failures(s.outcomes, s.load); failed != "" {
 		return ": " + failed
 	}
-	if n := len(s.outcomes); n > 0 && s.outcomes[n-1].Verdict == capacity.Edge {
+	if n := len(s.outcomes); n > 0 && s.outcomes[n-1].Verdict == capacity.Unsure {
 		why, _, _ := strings.Cut(s.outcomes[n-1].Why, ": ")
 		return ": " + strings.ToLower(why[:1]) + why[1:]
 	}

@@ -115,7 +115,7 @@ func (s *Search) ended() string {
 		return s.boundByPart()
 	case s.stopped != "":
 		return s.stopped
-	case held == 0 && o != nil && o.Verdict == Edge && tooShort(o.Slices, o.SliceS) != "": // so will be all others
+	case held == 0 && o != nil && o.Verdict == Unsure && tooShort(o.Slices, o.SliceS) != "": // so will be all others
 		return tooShort(o.Slices, o.SliceS)
 	case held != 0 && s.logLoad(held) >= most-1e-9 && (len(s.posteriors) == 0 || s.confirmed(most)),
 		held != 0 && s.beyond(most):
@@ -297,7 +297,7 @@ func (s *Search) Answer() Answer {
 		easy = nil
 		found := "the objectives broke in the confirmation, after " + format.Span(c.lasted())
 		told := ""
-		if c.Verdict == Edge {
+		if c.Verdict == Unsure {
 			found = "the confirmation told too little"
 			told = " " + c.Why
 		}

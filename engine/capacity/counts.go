@@ -7,6 +7,7 @@ import "math"
 type counts struct {
 	logLoad      float64 // log of the load, or minus it with Falling: more is harder
 	n, beyond    float64 // requests
+	open         float64 // of n, that had not ended
 	variance     float64 // of beyond, as its slices differ
 	independent  float64 // the same if requests were independent
 	parts        float64 // about how many slices were independent of each other; 0 if they show nothing of variance
@@ -29,6 +30,7 @@ func count(all []Slice, j int) (t counts) {
 		n[i] = float64(of.Requests + of.Open)
 		beyond[i] = float64(all[i].Beyond[j])
 		t.n += n[i]
+		t.open += float64(of.Open)
 		t.beyond += beyond[i]
 	}
 	if t.beyond > 0 && t.beyond < t.n && len(all) > 1 {

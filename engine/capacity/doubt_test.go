@@ -157,7 +157,7 @@ func TestShortWindows(t *testing.T) {
 		seconds  int
 		late     int64 // of ten requests
 		want     string
-	}{{1, 120, 0, Holds}, {20, 120, 0, Holds}, {50, 120, 0, Edge}, {200, 120, 0, Edge}, {50, 120, 5, Breaks}, {50, 240, 0, Holds}} {
+	}{{1, 120, 0, Holds}, {20, 120, 0, Holds}, {50, 120, 0, Unsure}, {200, 120, 0, Unsure}, {50, 120, 5, Breaks}, {50, 240, 0, Holds}} {
 		all := queued(rand.New(rand.NewPCG(1, 1)), 200, c.serviceS, 0.5, c.seconds, steady)
 		for i := range all {
 			all[i].Beyond = []int64{all[i].Requests * c.late / 10}
@@ -166,11 +166,11 @@ func TestShortWindows(t *testing.T) {
 		for _, confirm := range []bool{false, true} {
 			s := must.Have(New(Config{Objectives: objectives, WindowS: 120, Least: 1}))(t)
 			d := s.Peek(Probe{Number: 1, Load: 1, Confirm: confirm}, peek)
-			if d.Verdict != c.want || d.Verdict == Edge && !strings.Contains(d.Why, ": a --window of ") {
+			if d.Verdict != c.want || d.Verdict == Unsure && !strings.Contains(d.Why, ": a --window of ") {
 				t.Errorf("%+v, confirmation %v: %+v", c, confirm, d)
 			}
 			s.Add(Outcome{Probe: Probe{Number: 1, Load: 1}, Slices: all, SliceS: 1, Verdict: d.Verdict, Why: d.Why})
-			if a := s.Answer(); (a.Why == d.Why) != (c.want == Edge) {
+			if a := s.Answer(); (a.Why == d.Why) != (c.want == Unsure) {
 				t.Errorf("%+v: the search goes on though no window is long enough, or ends though one was: %+v", c, a)
 			}
 			early := peek

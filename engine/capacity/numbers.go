@@ -20,7 +20,7 @@ import (
 
 // The numbers of an outcome, besides the latencies of its objectives, such as ttft.p95 in ms.
 const (
-	GoodputPerS = "goodput_per_s" // ok requests within every limit, per second
+	GoodputPerS = "goodput_per_s" // ok requests within every limit that ended in the window, per second
 	Goodput     = "goodput"       // their share of the requests
 	PrefixHits  = "prefix_hits"   // share of the prompt tokens
 	ErrorRate   = "error_rate"    // share of the requests
@@ -70,17 +70,20 @@ type shown struct {
 // targets, as its records have them. If an objective is broken, Limiter says where that began. It names the objective
 // that is the furthest from its share, or failures, if these are most of what is beyond it. It also names the first
 // instance with more requests beyond the limit than its share of the whole window allows. An objective that held when
-// the search looked, and is broken with what was in flight then, is at the edge.
+// the search looked, and is broken with what was in flight then, is unsure.
 func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w Span) error {
 	c := collect.NewCollector(urls)
 	var n, good int64
 	parts := map[string]part{}
 	// in the time of the window, whenever they had been sent
-	var ended, tokens int64
+	var ended, endedGood, tokens int64
 	err := report.EachRecord(dir, func(r *record.Record) {
 		if r.Outcome == record.OK && w.Has(r.DoneNS) {
 			ended++
 			tokens += r.CompletionTokens
+			if isGood(r, objectives) {
+				endedGood++
+			}
 		}
 		cut := w.Has(r.PlannedNS) && r.Outcome == record.Cancelled
 		if !cut && !w.Counts(r) {
@@ -97,8 +100,8 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 			n++
 			c.Add(r, target)
 		}
-		within := parts[name].add(r, objectives)
-		if within && !cut {
+		parts[name].add(r, objectives)
+		if !cut && isGood(r, objectives) {
 			good++
 		}
 	})
@@ -117,7 +120,7 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 		},
 		collect.Probed{},
 	)
-	out.Numbers[GoodputPerS] = float64(good) / seconds
+	out.Numbers[GoodputPerS] = float64(endedGood) / seconds
 	out.Numbers[requestsPerS] = float64(ended) / seconds
 	out.Numbers[tokensPerS] = float64(tokens) / seconds
 	if n > 0 {
@@ -161,22 +164,24 @@ func (out *Outcome) NoteFailures(s *metrics.Summary) {
 		out.Directory + "."
 }
 
-// add counts a request, and reports whether it is within every limit.
-func (p part) add(r *record.Record, objectives []Objective) (within bool) {
-	within = true
+// isGood reports whether a request is within every limit.
+func isGood(r *record.Record, objectives []Objective) bool {
+	return !slices.ContainsFunc(objectives, func(o Objective) bool { return o.Beyond(r) })
+}
+
+// add counts a request.
+func (p part) add(r *record.Record, objectives []Objective) {
 	for i := range objectives {
 		if objectives[i].concerns(metrics.OwnerOf(r)) {
 			p[i].requests++
 		}
 		if objectives[i].Beyond(r) {
-			within = false
 			p[i].beyond = append(p[i].beyond, r.PlannedNS)
 			if r.Outcome != record.OK {
 				p[i].failed++
 			}
 		}
 	}
-	return within
 }
 
 // setLimiter sets what broke first, and the goodput of owners, which is what is not beyond.
@@ -209,7 +214,7 @@ func (out *Outcome) setLimiter(parts map[string]part, objectives []Objective) {
 		out.Why += " Most of those failed."
 	}
 	if out.Verdict == Holds && out.Limiter != "" {
-		out.Verdict = Edge
+		out.Verdict = Unsure
 		out.Why += " What was in flight then broke it."
 	}
 }

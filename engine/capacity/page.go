@@ -471,7 +471,7 @@ func (p *Page) table() chart.Table {
 		cells[len(row)-1].Mark = map[string]string{
 			Holds:  chart.Good,
 			Breaks: chart.Bad,
-			Edge:   chart.Warn,
+			Unsure: chart.Warn,
 		}[o.Verdict]
 		t.Rows = append(t.Rows, cells)
 	}

@@ -81,7 +81,7 @@ func (s *Search) Peek(p Probe, peek Peek) Decision {
 	}
 	for j, o := range s.config.Objectives {
 		if peek.Ended && !slices.ContainsFunc(peek.Slices, func(t Slice) bool { return t.of(j).Requests > 0 }) {
-			return Decision{true, Edge, noRequest(o.owner())}
+			return Decision{true, Unsure, noRequest(o.owner())}
 		}
 	}
 	few := tooShort(peek.Slices, peek.SliceS)
@@ -90,12 +90,12 @@ func (s *Search) Peek(p Probe, peek Peek) Decision {
 	}
 	switch {
 	case few != "" && within && peek.Ended:
-		return Decision{true, Edge, few}
+		return Decision{true, Unsure, few}
 	case p.Confirm && peek.Ended && within, holds && peek.Ended,
 		!near && !grows && few == "" && (holds || quiet && above):
 		return Decision{true, Holds, why + "."}
 	case peek.Ended:
-		return Decision{true, Edge, why + ". " + fewer.doubtful()}
+		return Decision{true, Unsure, why + ". " + fewer.doubtful()}
 	}
 	return Decision{}
 }
@@ -194,7 +194,11 @@ func (t *counts) doubtful() string {
 
 // words tell what a counts shows.
 func (o *Objective) words(t counts) string {
-	return fmt.Sprintf(
+	least := ""
+	if t.open > 0 && t.beyond > 0 { // those may be beyond it yet
+		least = "At least "
+	}
+	return least + fmt.Sprintf(
 		"%s of %s are beyond %s, which allows %s",
 		format.Percent(t.share()),
 		format.Many(int64(t.n), "request"),

@@ -78,7 +78,7 @@ type Peek struct {
 const (
 	Holds  = "holds"  // every objective is met
 	Breaks = "breaks" // at least one is not
-	Edge   = "edge"   // too little to be sure
+	Unsure = "unsure" // too little to be sure
 )
 
 // Decision is what a peek at a probe leads to.
@@ -147,7 +147,7 @@ func (o *Outcome) Validate(number, objectives int) error {
 	case !plausible(o.SpentS) || !plausible(o.SliceS):
 		return fmt.Errorf("no probe takes %v s, in slices of %v s", o.SpentS, o.SliceS)
 	case o.Verdict == "" && objectives == 0: // as of a sweep
-	case o.Verdict != Holds && o.Verdict != Breaks && o.Verdict != Edge:
+	case o.Verdict != Holds && o.Verdict != Breaks && o.Verdict != Unsure:
 		return fmt.Errorf("no probe has the verdict %q", o.Verdict)
 	}
 	for i, s := range o.Slices {

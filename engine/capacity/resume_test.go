@@ -152,7 +152,7 @@ func TestOutcomesOfAnyNumbers(t *testing.T) {
 		s := must.Have(New(Config{Objectives: objectives, WindowS: 60, Least: 1, Whole: rng.IntN(2) == 0, Falling: rng.IntN(2) == 0, Most: []float64{0, 8}[rng.IntN(2)]}))(t)
 		for n := range 1 + rng.IntN(5) {
 			pick := func() float64 { return extremes[rng.IntN(len(extremes))] }
-			o := Outcome{Probe: Probe{Number: n + 1, Load: pick()}, SliceS: pick(), SpentS: pick(), Verdict: []string{Holds, Breaks, Edge}[rng.IntN(3)]}
+			o := Outcome{Probe: Probe{Number: n + 1, Load: pick()}, SliceS: pick(), SpentS: pick(), Verdict: []string{Holds, Breaks, Unsure}[rng.IntN(3)]}
 			for range rng.IntN(80) {
 				slice := Slice{Requests: int64(pick()), InFlight: pick()}
 				slice.Beyond = []int64{rng.Int64N(slice.Requests + 1)}

@@ -146,7 +146,7 @@ func TestNothingHeld(t *testing.T) {
 			Probe:   Probe{Number: i + 1, Load: load},
 			Slices:  slices.Repeat([]Slice{{Requests: 5, Beyond: []int64{1}}}, 30),
 			SliceS:  0.2,
-			Verdict: Edge,
+			Verdict: Unsure,
 		})
 	}
 	a := s.Answer()
@@ -192,11 +192,11 @@ func TestSweepWithoutObjectives(t *testing.T) {
 
 // TestSweepOfFewRequests: a load holds if as many requests without a late one as tell it were measured, and not before.
 func TestSweepOfFewRequests(t *testing.T) {
-	for n, want := range map[int64]string{15: Edge, 58: Edge, 59: Holds, 600: Holds} {
+	for n, want := range map[int64]string{15: Unsure, 58: Unsure, 59: Holds, 600: Holds} {
 		s := NewSweep(Config{Objectives: []Objective{{Text: "ttft.p95<1s", Allowed: 0.05}}, WindowS: 10}, []float64{1})
 		p, _ := s.Next()
 		d := s.Peek(p, Peek{Ended: true, SliceS: 10, WindowS: 10, Slices: []Slice{{Requests: n, Beyond: []int64{0}}}})
-		if d.Verdict != want || want == Edge && !strings.Contains(d.Why, ", and 59 would do") {
+		if d.Verdict != want || want == Unsure && !strings.Contains(d.Why, ", and 59 would do") {
 			t.Errorf("%d requests: %+v", n, d)
 		}
 	}
@@ -213,7 +213,7 @@ func TestProbeWithoutRequests(t *testing.T) {
 	s := shortSearch(t)
 	for _, confirm := range []bool{false, true} {
 		d := s.Peek(Probe{Number: 1, Load: 1, Confirm: confirm}, Peek{Ended: true, SliceS: 5, WindowS: 10, Slices: []Slice{{Beyond: []int64{0}}, {Beyond: []int64{0}}}})
-		if !d.End || d.Verdict != Edge || !strings.Contains(d.Why, "a shorter --warm-in") {
+		if !d.End || d.Verdict != Unsure || !strings.Contains(d.Why, "a shorter --warm-in") {
 			t.Errorf("confirmation %v: %+v", confirm, d)
 		}
 	}
@@ -221,15 +221,15 @@ func TestProbeWithoutRequests(t *testing.T) {
 
 // TestConfirmationOfFewRequests: no load is confirmed by fewer requests than tell that an objective holds.
 func TestConfirmationOfFewRequests(t *testing.T) {
-	for n, want := range map[int64]string{18: Edge, 58: Edge, 59: Holds} {
+	for n, want := range map[int64]string{18: Unsure, 58: Unsure, 59: Holds} {
 		s := shortSearch(t)
 		p, all := Probe{Number: 1, Load: 1, Confirm: true}, []Slice{{Requests: n, Beyond: []int64{0}}}
 		d := s.Peek(p, Peek{Ended: true, SliceS: 10, WindowS: 10, Slices: all})
-		if d.Verdict != want || want == Edge && !strings.Contains(d.Why, ", and 59 would do") {
+		if d.Verdict != want || want == Unsure && !strings.Contains(d.Why, ", and 59 would do") {
 			t.Errorf("%d requests: %+v", n, d)
 		}
 		s.Add(Outcome{Probe: p, Slices: all, SliceS: 10, Verdict: d.Verdict, SpentS: 20})
-		if a := s.Answer(); (a.HeldS > 0) != (want == Holds) || want == Edge && (a.Low > 0 || !strings.Contains(a.Why, "At 1 the confirmation told too little, so that bound is withdrawn")) {
+		if a := s.Answer(); (a.HeldS > 0) != (want == Holds) || want == Unsure && (a.Low > 0 || !strings.Contains(a.Why, "At 1 the confirmation told too little, so that bound is withdrawn")) {
 			t.Errorf("%d requests: %+v", n, a)
 		}
 	}

@@ -66,7 +66,7 @@ func (s *Sweep) Peek(p Probe, peek Peek) Decision {
 	}
 	d := s.Search.Peek(p, peek)
 	if few := s.tooFew(peek); d.Verdict == Holds && few != "" {
-		d.Verdict = Edge
+		d.Verdict = Unsure
 		d.Why = few
 	}
 	return d
@@ -178,7 +178,7 @@ func (p *Page) found() (words string) {
 	held := hardest(easier)
 	if held != "" {
 		words = "Holds at " + held
-		if last := easier[len(easier)-1]; last.Verdict == Edge {
+		if last := easier[len(easier)-1]; last.Verdict == Unsure {
 			words += ", unsure at " + p.Load(last.Load)
 		}
 	}
