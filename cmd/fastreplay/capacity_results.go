@@ -214,7 +214,7 @@ func (s *searching) conclude(out io.Writer, interrupted bool) error {
 	var answer any = r
 	if sweep, is := s.prober.(*capacity.Sweep); is {
 		answer = swept{1, s.o.over, s.o.slo, sweep.Why(), page.Outcomes}
-		sentences = append(page.Missing(), sweep.Why())
+		sentences = append(page.Troubles(), sweep.Why())
 		if len(s.outcomes) > 0 {
 			sentences = append(append(sentences, s.measured()...), s.warmIns())
 		}
@@ -417,7 +417,7 @@ func (s *searching) known(a capacity.Answer) string {
 	unit := " " + s.o.kind.unit
 	switch {
 	case a.Load == 0 && a.High != nil:
-		return "Below " + s.bound(*a.High) + unit
+		return "No load is known to hold, and " + s.bound(*a.High) + unit + " is too much"
 	case a.Load == 0, a.Low == 0 && a.High == nil:
 		return "No load is known to hold"
 	case a.Low > 0 && a.High != nil:

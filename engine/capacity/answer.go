@@ -126,8 +126,12 @@ func (s *Search) ended() string {
 	case s.posteriors.until(least) > 1-tail:
 		return fmt.Sprintf("The objectives break even at %s.", s.words(s.load(least)))
 	case budget > 0 && len(s.outcomes) > 0 && s.leftS() < s.nextS()+s.besidesS()+s.reserveS():
-		return fmt.Sprintf("The budget of %s leaves no time for another probe, and the interval is wider than wanted; "+
-			"%s.", format.Span(budget), s.furthers())
+		wider := ""
+		if held > 0 && len(s.posteriors) > 0 {
+			wider = ", and the interval is wider than wanted"
+		}
+		return fmt.Sprintf("The budget of %s leaves no time for another probe and a confirmation%s; %s.",
+			format.Span(budget), wider, s.furthers())
 	case len(s.outcomes) >= mostProbes:
 		return fmt.Sprintf("After %d probes the interval is still wider than wanted.", mostProbes)
 	}
@@ -149,6 +153,10 @@ func (s *Search) furthers() string {
 		return "about as many requests fail at easy loads as at hard ones, so the load need not be why: see what the " +
 			"servers answer"
 	}
+	if broke := s.nearest(Breaks); s.held() == 0 && broke != nil && !s.config.Falling && s.mostlyBeyond(broke) {
+		return fmt.Sprintf("most requests miss an objective at %s already, so the load need not be why: see what one "+
+			"request alone takes, with --over concurrency --range 1", s.words(broke.Load))
+	}
 	if slices.ContainsFunc(s.served, cutByTrace) {
 		return fmt.Sprintf("the trace ended before a window of %s did, so a longer trace would tell more than a "+
 			"larger budget", format.Span(s.config.WindowS))
@@ -169,6 +177,16 @@ func (s *Search) failsAlike() bool {
 	least, worst := failing(of)
 	from, to := s.probed()
 	return least > allowed && least >= worst.Numbers[ErrorRate]/2 && to-from > math.Ln2-1e-9
+}
+
+// mostlyBeyond tells whether most requests of a probe were beyond one of the objectives.
+func (s *Search) mostlyBeyond(o *Outcome) bool {
+	for j := range s.config.Objectives {
+		if t := count(o.Slices, j); t.share() > 0.5 {
+			return true
+		}
+	}
+	return false
 }
 
 // asWanted tells whether the interval is as narrow as wanted.
@@ -274,8 +292,13 @@ func (o *Outcome) Summarize(objectives int) {
 			o.Beyond = append(o.Beyond, t.share())
 		}
 	}
+	sent := float64(o.Requests) / o.lasted()
+	o.FallsBehind = backlogGrows(o.Slices) && o.Numbers[requestsPerS] < keepsUp*sent
 	o.Slices = nil
 }
+
+// keepsUp is the least share of what is sent that ends meanwhile if servers keep up.
+const keepsUp = 0.95
 
 // Answer is what is known so far. Its bound on the easy side is a load that held in the confirmation. If that broke,
 // there is no such bound: what held at easier loads did so in shorter windows.

@@ -212,6 +212,17 @@ func TestNumbers(t *testing.T) {
 	must.Do(t, os.WriteFile(filepath.Join(dir, "requests.jsonl"), lines, 0o600))
 	must.Do(t, o.Measure(dir, urls, objectives[:1], Span{100 * ms, 100 * ms, ms}))
 	expect.Equal(t, o.Limiter, "failures on instance 1")
+	lines = nil
+	for range 30 {
+		add(urls[0], made(150, -1, 1, record.HTTPError))
+	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "requests.jsonl"), lines, 0o600))
+	allFailed := Outcome{Verdict: Unsure, Why: "So far.", Of: []int64{30}, Beyond: []float64{1}}
+	must.Do(t, allFailed.Measure(dir, urls, objectives[:1], Span{100 * ms, 100 * ms, ms}))
+	expect.Equal(t, allFailed.Why, "30 of 30 requests failed. So far.")
+	p := Page{Objectives: objectives[:1], Outcomes: []Outcome{allFailed}, Number: func(float64) string { return "load" }}
+	head, rows := p.Table()
+	expect.Equal(t, rows[0][slices.Index(head, "ttft.p95")], "–") // none had a first token
 }
 
 // TestPage: the page has the answer, a graph of each objective, the interval and every probe.

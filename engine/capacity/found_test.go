@@ -45,7 +45,7 @@ func TestFound(t *testing.T) {
 // and first if it failed at each load. If nothing was measured, the page says so and why, and draws nothing.
 func TestHeadline(t *testing.T) {
 	at := func(load, rate float64, client string) Outcome {
-		return Outcome{Probe: Probe{Load: load}, Client: client, Numbers: map[string]float64{tokensPerS: rate, requestsPerS: 1, "e2e.p50": 1}}
+		return Outcome{Probe: Probe{Load: load}, Client: client, Requests: 1000, Numbers: map[string]float64{tokensPerS: rate, requestsPerS: 1, "e2e.p50": 1}}
 	}
 	print := func(load float64) string { return strconv.FormatFloat(load, 'g', 4, 64) + " u" }
 	p := &Page{Title: "t", Outcomes: []Outcome{at(1, 500, ""), at(2, 900, "the client lacked CPU time")}, Load: print, Number: print}
@@ -64,7 +64,7 @@ func TestHeadline(t *testing.T) {
 	p.Outcomes[0].Numbers[ErrorRate] = 0.1
 	expect.Equal(t, p.headline(), "No load is known to hold; 8 % to 10 % of the requests failed at every load")
 	p.Outcomes[1].Numbers = nil
-	expect.Equal(t, p.headline(), "No load is known to hold; 10 % of the requests failed at 1 u; 1 load not measured")
+	expect.Equal(t, p.headline(), "No load is known to hold; 10 % of the requests failed at 1 u; nothing else is known of 2 u")
 	expect.Equal(t, p.curves() == nil, true) // one point
 	p.Sweep, p.Outcomes[0].Numbers, p.Answer.Why = true, nil, "No request fell into the window."
 	var page bytes.Buffer
@@ -73,6 +73,34 @@ func TestHeadline(t *testing.T) {
 	expect.Equal(t, p.headline(), "Nothing was measured")
 	expect.Contains(t, data, p.Answer.Why, data)
 	expect.Lacks(t, data, `"graphs"`, "there is nothing to draw")
+}
+
+// TestHeadlineOfDoubtfulLoads: loads that the servers did not keep up with come first, few requests are counted, and
+// what fails alike at every load is no matter of load.
+func TestHeadlineOfDoubtfulLoads(t *testing.T) {
+	print := func(load float64) string { return strconv.FormatFloat(load, 'g', 4, 64) }
+	p := &Page{Load: func(load float64) string { return print(load) + " u" }, Number: print}
+	for _, load := range []float64{1, 2, 3} {
+		o := Outcome{Probe: Probe{Load: load}, SliceS: 1, Numbers: map[string]float64{tokensPerS: 100 * load, requestsPerS: 10}}
+		for i := range 12 {
+			o.Slices = append(o.Slices, Slice{Requests: int64(10 * load), InFlight: 5 + 10*(load-1)*float64(i)})
+		}
+		o.Summarize(0)
+		p.Outcomes = append(p.Outcomes, o)
+	}
+	expect.Equal(t, p.headline(), "The servers did not keep up at 2, 3 u; 300 output tokens/s at 3 u, the hardest load that was measured")
+	steady := p.Outcomes[0]
+	steady.Requests = 12
+	p.Outcomes = []Outcome{steady}
+	expect.Equal(t, p.headline(), "100 output tokens/s at 1 u over 12 requests")
+	p.Objectives = make([]Objective, 1)
+	p.Outcomes = nil
+	for _, load := range []float64{1, 2} {
+		p.Outcomes = append(p.Outcomes, Outcome{Probe: Probe{Load: load}, Verdict: Breaks, Limiter: "failures", Numbers: map[string]float64{requestsPerS: 1, ErrorRate: 0.1}})
+	}
+	expect.Equal(t, p.headline(), "No load is known to hold; 10 % of the requests failed at every load")
+	p.Outcomes[1].Limiter = "TTFT"
+	expect.Equal(t, p.headline(), "Breaks at 1 u; 10 % of the requests failed at every load")
 }
 
 // TestAllFailed: where nearly all requests failed before the window began, the share that failed is known, and the
@@ -89,7 +117,7 @@ func TestAllFailed(t *testing.T) {
 	}
 	p.Number = p.Load
 	expect.Equal(t, p.headline(), "98.8 % to 100 % of the requests failed at every load, all by HTTP 503; nothing else was measured")
-	expect.Equal(t, p.Missing()[0], `At 1 u: 593 of 600 failed, all by HTTP 503, and none was left for the window: see what the servers answer, in probe-01.`)
+	expect.Equal(t, p.Troubles()[0], `At 1 u: 593 of 600 failed, all by HTTP 503, and none was left for the window: see what the servers answer, in probe-01.`)
 	head, rows := p.Table()
 	expect.Equal(t, rows[0][slices.Index(head, "failed")], "98.83 %")
 	o := Outcome{Why: noRequest("")}

@@ -187,7 +187,8 @@ func (p part) add(r *record.Record, objectives []Objective) {
 // setLimiter sets what broke first, and the goodput of owners, which is what is not beyond.
 func (out *Outcome) setLimiter(parts map[string]part, objectives []Objective) {
 	most := 1.0
-	blamed := false // a latency, for failures
+	all := ""    // failed
+	blamed := "" // a latency, for failures
 	for i, o := range objectives {
 		var beyond, failed, about int64
 		for _, p := range parts {
@@ -206,13 +207,17 @@ func (out *Outcome) setLimiter(parts map[string]part, objectives []Objective) {
 			if 2*failed > beyond {
 				what = o.owner() + failures
 			}
-			blamed = 2*failed > beyond && o.Metric != ok
+			blamed = ""
+			switch {
+			case failed > 0 && 100*failed >= 99*about:
+				all = format.Count(failed) + " of " + format.Many(about, "request") + " failed. "
+			case 2*failed > beyond && o.Metric != ok:
+				blamed = " Most of those failed."
+			}
 			out.Limiter = what + first(parts, i, o.Allowed)
 		}
 	}
-	if blamed {
-		out.Why += " Most of those failed."
-	}
+	out.Why = all + out.Why + blamed
 	if out.Verdict == Holds && out.Limiter != "" {
 		out.Verdict = Unsure
 		out.Why += " What was in flight then broke it."

@@ -52,7 +52,7 @@ func (p *Page) Write(w io.Writer) error {
 		if failed, _ := Failures(p.Outcomes, p.Load); failed != "" && len(curves) > 0 {
 			warn(chart.Bad, "Latencies are of requests that did not fail.")
 		}
-		warn(chart.Bad, p.Missing()...)
+		warn(chart.Bad, p.Troubles()...)
 		warn(chart.Warn, format.Present(p.Answer.Why)...)
 		if len(curves) > 0 {
 			first.Title = "Latency by throughput"
@@ -117,9 +117,9 @@ func (p *Page) headline() string {
 	failed, mostly := Failures(p.Outcomes, p.Load)
 	switch {
 	case len(p.Objectives) > 0 && len(measured) > 0:
-		found = []string{p.found()}
+		found = format.Present(p.found(), p.behind(measured))
 	case len(measured) > 0:
-		found = format.Present(p.fastest(measured))
+		found = format.Present(p.behind(measured), p.fastest(measured))
 	case failed == "":
 		return "Nothing was measured"
 	}
@@ -128,19 +128,23 @@ func (p *Page) headline() string {
 	} else {
 		found = append(found, format.Present(failed)...)
 	}
-	switch missing := len(p.Outcomes) - len(measured); {
-	case missing > 0 && len(measured) == 0:
+	unmeasured := slices.DeleteFunc(slices.Clone(p.Outcomes), func(o Outcome) bool { return o.Measured() })
+	switch {
+	case len(unmeasured) > 0 && len(measured) == 0:
 		found = append(found, "nothing else was measured")
-	case missing > 0:
-		found = append(found, format.Many(missing, "load")+" not measured")
+	case len(unmeasured) > 0:
+		found = append(found, "nothing else is known of "+p.loads(unmeasured))
 	case len(found) == 0:
 		return p.Title
 	}
 	return strings.Join(found, "; ")
 }
 
-// Missing are sentences about loads that were not measured.
-func (p *Page) Missing() (sentences []string) {
+// Troubles are sentences about loads that were not measured, or that the servers did not keep up with.
+func (p *Page) Troubles() (sentences []string) {
+	if behind := p.behind(p.Outcomes); behind != "" {
+		sentences = []string{behind + ": requests in flight became more and more, and fewer ended than were sent."}
+	}
 	for i := range p.Outcomes {
 		if o := &p.Outcomes[i]; !o.Measured() {
 			sentences = append(sentences, "At "+p.Load(o.Load)+": "+cmp.Or(o.Client, o.Why))
@@ -149,10 +153,34 @@ func (p *Page) Missing() (sentences []string) {
 	return sentences
 }
 
+// fewRequests are so few that another run may give quite other numbers.
+const fewRequests = 100
+
+// behind says at which loads the servers did not keep up, though no objective broke; "" if there were none.
+func (p *Page) behind(measured []Outcome) string {
+	late := slices.DeleteFunc(slices.Clone(measured), func(o Outcome) bool {
+		return !o.FallsBehind || o.Client != "" || o.Verdict == Breaks
+	})
+	if len(late) == 0 {
+		return ""
+	}
+	return "The servers did not keep up at " + p.loads(late)
+}
+
+// loads lists the loads of some outcomes, the last with its unit.
+func (p *Page) loads(of []Outcome) string {
+	var loads []string
+	for _, o := range of[:len(of)-1] {
+		loads = append(loads, p.Number(o.Load))
+	}
+	return strings.Join(append(loads, p.Load(of[len(of)-1].Load)), ", ")
+}
+
 // fastest is the highest throughput that the servers had; "" if they had none.
 func (p *Page) fastest(measured []Outcome) string {
 	most := 0.0
 	at := 0.0
+	var requests int64
 	hardest := math.Inf(-1)
 	for _, o := range measured {
 		if o.Client != "" {
@@ -161,6 +189,7 @@ func (p *Page) fastest(measured []Outcome) string {
 		if rate := o.Numbers[tokensPerS]; rate > most {
 			most = rate
 			at = o.Load
+			requests = o.Requests
 		}
 		if p.Falling {
 			hardest = max(hardest, -o.Load)
@@ -172,13 +201,16 @@ func (p *Page) fastest(measured []Outcome) string {
 		return ""
 	}
 	words := format.Rate(most) + " output tokens/s at " + p.Load(at)
+	if requests < fewRequests {
+		words += " over " + format.Many(requests, "request")
+	}
 	switch {
 	case len(measured) == 1:
 		if ttft, known := measured[0].Numbers["ttft.p95"]; known {
 			words += ", TTFT p95 " + format.Milliseconds(ttft)
 		}
 		return words
-	case at == math.Abs(hardest):
+	case at == math.Abs(hardest) && len(measured) == len(p.Outcomes):
 		return words + ", the hardest load that was measured"
 	}
 	return "Highest throughput: " + words
@@ -366,7 +398,8 @@ func (p *Page) Table() (head []string, rows [][]string) {
 		}
 		add(name, func(o *Outcome) string {
 			// requests that had not ended
-			if _, known := o.Numbers[name]; !known && j < len(o.Beyond) && o.Beyond[j] > limit.Allowed {
+			_, known := o.Numbers[name]
+			if !known && o.Numbers[ErrorRate] < 1 && j < len(o.Beyond) && o.Beyond[j] > limit.Allowed {
 				return "> " + format.Duration(limit.LimitNS, 3)
 			}
 			return number(name, format.Milliseconds)(o)
@@ -431,6 +464,8 @@ func (p *Page) OwnerTable() (head []string, rows [][]string) {
 	return head, rows
 }
 
+const soFar = "holds so far"
+
 // word is that of an outcome. Far from the edge a search goes on after few requests without a sign of breaking, which
 // do not tell that a load holds.
 func (p *Page) word(o *Outcome) string {
@@ -443,7 +478,7 @@ func (p *Page) word(o *Outcome) string {
 		few = few || requests < limit.LeastRequests()
 	}
 	if o.Word() == Holds && few {
-		return "holds so far"
+		return soFar
 	}
 	return o.Word()
 }
@@ -470,9 +505,10 @@ func (p *Page) table() chart.Table {
 		cells := chart.Texts(append(row, o.Limiter, cmp.Or(o.Client, o.Why))...)
 		cells[len(row)-1].Mark = map[string]string{
 			Holds:  chart.Good,
+			soFar:  chart.Warn,
 			Breaks: chart.Bad,
 			Unsure: chart.Warn,
-		}[o.Verdict]
+		}[p.word(o)]
 		t.Rows = append(t.Rows, cells)
 	}
 	return t

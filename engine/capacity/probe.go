@@ -110,6 +110,8 @@ type Outcome struct {
 	Of []int64 `json:"of,omitempty"`
 	// of an answer alone: share of the requests beyond each objective, in place of the slices
 	Beyond []float64 `json:"beyond,omitempty"`
+	// of an answer alone: in flight were more and more, and fewer ended than were sent
+	FallsBehind bool `json:"falls_behind,omitempty"`
 	// for tables: ttft.p95, goodput, hits and so on, by verdict.Quantities
 	Numbers map[string]float64 `json:"numbers"`
 	// whose requests have numbers of their own, such as class=gold ttft.p95: the largest classes, or else tenants,

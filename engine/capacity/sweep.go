@@ -186,6 +186,7 @@ func (p *Page) found() (words string) {
 	case first < 0 && len(served) > 1 && served[len(served)-1].Verdict == Holds:
 		words += ", the hardest load that was measured"
 	case first < 0:
+	case first == 0 && p.failsAlike(): // then the load is not why
 	case first == 0:
 		words = "Breaks at " + p.Load(served[first].Load)
 	default:
@@ -195,6 +196,15 @@ func (p *Page) found() (words string) {
 		words += ", and held at " + held + " all the same"
 	}
 	return words
+}
+
+// failsAlike tells whether failures broke the objectives, and about as many came at every load.
+func (p *Page) failsAlike() bool {
+	least, worst := failing(p.Outcomes)
+	return len(p.Outcomes) > 1 && least > 0 && least >= worst.Numbers[ErrorRate]/2 &&
+		!slices.ContainsFunc(p.Outcomes, func(o Outcome) bool {
+			return o.Verdict == Breaks && !strings.Contains(o.Limiter, failures)
+		})
 }
 
 // failing are the least share of requests that failed, and the load of which most did.
