@@ -175,7 +175,7 @@ func (s *searching) result() (*result, *capacity.Page) {
 	r := &result{1, s.sentence(a), s.o.over, s.o.slo, s.limiter(a), a, s.replicas(a), probes}
 	return r, &capacity.Page{
 		Sweep: s.o.sweep, Title: s.title(), Sentence: r.Sentence, Unit: s.o.kind.unit, Head: s.o.kind.head,
-		Falling:    s.config().Falling,
+		Falling: s.config().Falling, Whole: s.config().Whole,
 		Objectives: s.objectives, Answer: a, Replicas: r.Replicas, Outcomes: probes,
 		Load: s.named, Number: func(load float64) string { return s.number(load, exact) },
 	}

@@ -333,7 +333,8 @@ func (s *Search) Answer() Answer {
 			hard = nil
 		}
 		if a.Doubt == "" {
-			a.Doubt = cmp.Or(s.limited(), slows(c), s.hangsOnOne(c), c.Part.missedWords(), tooWide(easy, hard))
+			a.Doubt = cmp.Or(s.limited(), slows(c), s.hangsOnOne(c), c.Part.missedWords(),
+				s.missedBelow(easy), tooWide(easy, hard))
 		}
 		if easy != nil && s.logLoad(c.Load) < s.logLoad(*easy) {
 			easy = &c.Load
@@ -376,6 +377,26 @@ func (s *Search) words(load float64) string {
 		return fmt.Sprintf("%.4g", load)
 	}
 	return s.config.Load(load)
+}
+
+// missedBelow says that an objective was missed at a load that is easier than the interval; "" if none was.
+func (s *Search) missedBelow(easy *float64) string {
+	if easy == nil || *easy == 0 {
+		return ""
+	}
+	for _, o := range s.served {
+		if s.logLoad(o.Load) > s.logLoad(*easy)-1e-9 {
+			continue
+		}
+		for j, objective := range s.config.Objectives {
+			if t := count(s.settled(o), j); t.share() > objective.Allowed {
+				return fmt.Sprintf("At %s, easier than all of the interval, %s, though harder loads held. That was "+
+					"chance, or the servers stalled for a while: another search would tell.", s.words(o.Load),
+					objective.words(t))
+			}
+		}
+	}
+	return ""
 }
 
 // tooWide says that an interval is so wide that its ends are little more than guesses; "" if it is not, or open.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 )
 
@@ -103,6 +104,21 @@ func TestHangsOnOne(t *testing.T) {
 			t.Errorf("doubt %q, want one: %v", why, c.doubt)
 		}
 	}
+}
+
+// TestMissedBelow: an objective that was missed at a load easier than the interval is told, and one that was missed
+// within it is what the interval is made of.
+func TestMissedBelow(t *testing.T) {
+	search := must.Have(New(Config{Objectives: objectivesOf(t, "ttft.p95<1s"), Least: 1, WindowS: 60}))(t)
+	at := func(load float64, beyond int64) *Outcome {
+		return &Outcome{Probe: Probe{Load: load}, SliceS: 1, Slices: []Slice{{Requests: 95, Beyond: []int64{beyond}}}}
+	}
+	search.served = []*Outcome{at(0.8, 0), at(0.5, 15), at(1, 90)}
+	expect.Equal(t, search.missedBelow(new(0.7)), "At 0.5, easier than all of the interval, 15.8 % of 95 requests are beyond "+
+		"ttft.p95<1s, which allows 5 %, though harder loads held. That was chance, or the servers stalled for a while: "+
+		"another search would tell.")
+	expect.Equal(t, search.missedBelow(new(0.4)), "")
+	expect.Equal(t, search.missedBelow(nil), "")
 }
 
 // TestSlows: a server that gets slower while it is measured is found by its tokens, and neither noise nor load that comes

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
+	"github.com/fastreplay/fastreplay/engine/chart"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
@@ -101,6 +102,32 @@ func TestHeadlineOfDoubtfulLoads(t *testing.T) {
 	expect.Equal(t, p.headline(), "No load is known to hold; 10 % of the requests failed at every load")
 	p.Outcomes[1].Limiter = "TTFT"
 	expect.Equal(t, p.headline(), "Breaks at 1 u; 10 % of the requests failed at every load")
+}
+
+// TestGraphsOfProbes: failures of most requests are red though nothing bounds them, probes of one load have no line
+// through them, and an interval is only promised if there is one.
+func TestGraphsOfProbes(t *testing.T) {
+	print := func(load float64) string { return strconv.FormatFloat(load, 'g', 4, 64) }
+	p := &Page{Sweep: true, Whole: true, Unit: "u", Load: print, Number: print}
+	for i, load := range []float64{1, 16, 16} {
+		p.Outcomes = append(p.Outcomes, Outcome{Probe: Probe{Load: load}, Numbers: map[string]float64{ErrorRate: 0.4 * float64(i), requestsPerS: 1}})
+	}
+	var failed chart.Graph
+	for _, g := range p.graphs() {
+		if g.Title == "Failures" {
+			failed = g
+		}
+	}
+	expect.Equal(t, len(failed.Series), 2, "series of failures")
+	expect.Equal(t, failed.Series[0].Style, chart.Dots)
+	expect.Equal(t, failed.Series[1].Bad, true)
+	expect.Equal(t, failed.Series[1].Values[3], 0.8)
+	expect.Equal(t, failed.X.Label, "u, logarithmic")
+	expect.Equal(t, failed.X.Whole, true)
+	expect.Equal(t, interval(p.graphs()), "")
+	expect.Equal(t, interval((&Page{}).graphs()), "") // a search that was stopped at once
+	p.Outcomes[0].Intervals = map[string][2]float64{ErrorRate: {0, 1}}
+	expect.Equal(t, interval(p.graphs()), ", with its 95 % interval if that is known")
 }
 
 // TestAllFailed: where nearly all requests failed before the window began, the share that failed is known, and the

@@ -158,6 +158,7 @@ func (out *Outcome) NoteFailures(s *metrics.Summary) {
 		return
 	}
 	out.Client = "" // which is late where all answers come at once
+	out.Limiter = failures
 	out.Numbers = map[string]float64{ErrorRate: float64(s.Requests.Failed) / float64(ran)}
 	said := format.Present(s.Failed(), out.FailedBy)
 	out.Why = strings.Join(said, ", ") + ", and none was left for the window: see what the servers answer, in " +

@@ -19,6 +19,7 @@ type Page struct {
 	Sentence   string // the answer
 	Unit       string // of loads
 	Head       string // of a column of loads
+	Whole      bool   // loads are whole numbers
 	Falling    bool   // a smaller load is harder: instances
 	Objectives []Objective
 	Answer     Answer
@@ -41,7 +42,8 @@ func (p *Page) Write(w io.Writer) error {
 		answer.Grade = chart.Warn
 	}
 	first := chart.Section{}
-	note := "Each point is a probe, with its 95 % interval if that is known."
+	graphs := p.graphs()
+	note := "Each point is a probe" + interval(graphs) + "."
 	if p.Sweep {
 		warn := func(grade string, lines ...string) {
 			if len(lines) > 0 {
@@ -50,15 +52,14 @@ func (p *Page) Write(w io.Writer) error {
 		}
 		curves := p.curves()
 		if failed, _ := Failures(p.Outcomes, p.Load); failed != "" && len(curves) > 0 {
-			warn(chart.Bad, "Latencies are of requests that did not fail.")
+			warn(chart.Warn, "Latencies are of requests that did not fail.")
 		}
 		warn(chart.Bad, p.Troubles()...)
 		warn(chart.Warn, format.Present(p.Answer.Why)...)
 		if len(curves) > 0 {
 			first.Title = "Latency by throughput"
 			first.Graphs = curves
-			first.Note = "Each point is a load, which stands beside it (" + p.Unit + "). Its line is the 95 % " +
-				"interval, if that is known."
+			first.Note = "Each point is a load, which stands beside it (" + p.Unit + ")" + interval(curves) + "."
 		}
 	} else {
 		first.Findings = []chart.Finding{answer}
@@ -89,7 +90,7 @@ func (p *Page) Write(w io.Writer) error {
 		d.Add(
 			chart.Section{
 				Title:  "By load",
-				Graphs: p.graphs(),
+				Graphs: graphs,
 				Note:   note,
 			},
 			chart.Section{
@@ -107,6 +108,18 @@ func (p *Page) Write(w io.Writer) error {
 	}
 	d.Add(p.Replicas.section())
 	return d.Write(w)
+}
+
+// interval is what the note of graphs says if a point of theirs has an interval.
+func interval(graphs []chart.Graph) string {
+	for _, g := range graphs {
+		for _, s := range g.Series {
+			if slices.ContainsFunc(s.Low, func(v float64) bool { return !math.IsNaN(v) }) {
+				return ", with its 95 % interval if that is known"
+			}
+		}
+	}
+	return ""
 }
 
 // headline is what a sweep found: what holds or, without objectives, the highest throughput. What failed stands behind,
@@ -218,7 +231,7 @@ func (p *Page) fastest(measured []Outcome) string {
 
 // graphs are goodput, the latencies of the objectives, failures and hits by load.
 func (p *Page) graphs() (all []chart.Graph) {
-	if p.Sweep && len(p.Outcomes) == 1 { // the table has as much
+	if len(p.Outcomes) == 0 || p.Sweep && len(p.Outcomes) == 1 { // the table has as much
 		return nil
 	}
 	byLoad := slices.Clone(p.Outcomes)
@@ -232,7 +245,17 @@ func (p *Page) graphs() (all []chart.Graph) {
 		Log:   to > 8*from,
 		From:  new(from / 1.1), // points at the ends are whole
 		To:    new(to * 1.1),
+		Whole: p.Whole,
 	}
+	if axis.Log {
+		axis.Label += ", logarithmic"
+	}
+	loads := map[float64]bool{}
+	for _, o := range byLoad {
+		loads[o.Load] = true
+	}
+	again := len(loads) < len(byLoad)
+	isMost := func(share float64) bool { return share >= 0.5 }
 	// lines of limits go from end to end, also if there is one load
 	byLoad = slices.Concat(
 		[]Outcome{{Probe: Probe{Load: *axis.From}}},
@@ -258,7 +281,13 @@ func (p *Page) graphs() (all []chart.Graph) {
 		if len(known) == 0 || bound == nil && slices.Max(known) == 0 {
 			return
 		}
+		if again { // a line through probes of one load would zigzag
+			measured.Style = chart.Dots
+		}
 		g.Series = []chart.Series{measured}
+		if bound == nil && name == ErrorRate {
+			g.Series = append(g.Series, red("half or more", measured.Values, isMost)...)
+		}
 		most := slices.Max(known)
 		if bound != nil {
 			g.Series = append(g.Series, bound.lines(measured.Values)...)
@@ -267,6 +296,7 @@ func (p *Page) graphs() (all []chart.Graph) {
 		if unit == "ms" && slices.Min(known) > 0 && most > 20*slices.Min(known) {
 			g.Y.Log = true
 			g.Y.From = nil
+			g.Title += ", logarithmic"
 		}
 		all = append(all, g)
 	}
@@ -318,21 +348,33 @@ func (o *Objective) limit() float64 {
 	return o.Allowed
 }
 
+// red are the points that are bad; nil if there are none.
+func red(name string, values chart.Values, isBad func(float64) bool) []chart.Series {
+	bad := slices.Clone(values)
+	for i, v := range bad {
+		if !isBad(v) {
+			bad[i] = math.NaN()
+		}
+	}
+	if !slices.ContainsFunc(bad, isBad) {
+		return nil
+	}
+	return []chart.Series{{
+		Name:   name,
+		Style:  chart.Dots,
+		Bad:    true,
+		Values: bad,
+	}}
+}
+
 // lines are a line at the limit, and those of the values that are beyond it.
 func (o *Objective) lines(values chart.Values) []chart.Series {
 	limit := o.limit()
-	broken := make(chart.Values, len(values))
-	some := false
-	for i, v := range values {
-		broken[i] = math.NaN()
-		isBeyond := v > limit || o.LimitNS > 0 && v == limit
+	isBeyond := func(v float64) bool {
 		if o.Metric == goodput {
-			isBeyond = v < limit
+			return v < limit
 		}
-		if isBeyond {
-			broken[i] = v
-			some = true
-		}
+		return v > limit || o.LimitNS > 0 && v == limit
 	}
 	name := format.Percent(limit)
 	if o.LimitNS > 0 {
@@ -343,16 +385,7 @@ func (o *Objective) lines(values chart.Values) []chart.Series {
 		Style:  chart.Dashed,
 		Values: slices.Repeat(chart.Values{limit}, len(values)),
 	}
-	if !some {
-		return []chart.Series{line}
-	}
-	beyond := chart.Series{
-		Name:   "beyond the limit",
-		Style:  chart.Dots,
-		Bad:    true,
-		Values: broken,
-	}
-	return []chart.Series{beyond, line}
+	return append(red("beyond the limit", values, isBeyond), line)
 }
 
 // Table is the head and the rows of a table of probes.

@@ -13,11 +13,13 @@ import (
 // knows the future, keeps one and starts the others at once needs as many. A request of any minute counts as
 // one of those that were measured.
 type Replicas struct {
-	RequestsPerS  float64 `json:"requests_per_s"` // that one instance carries
-	EachMinute    []int   `json:"each_minute"`    // instances; at least one
-	Peak          int     `json:"peak"`           // instances
-	Mean          float64 `json:"mean"`           // instances
-	InstanceHours float64 `json:"instance_hours"`
+	RequestsPerS float64 `json:"requests_per_s"` // that one instance carries
+	// by the lower end of its interval; 0 if that is not known
+	RequestsPerSAtLow float64 `json:"requests_per_s_at_low"`
+	EachMinute        []int   `json:"each_minute"` // instances; at least one
+	Peak              int     `json:"peak"`        // instances
+	Mean              float64 `json:"mean"`        // instances
+	InstanceHours     float64 `json:"instance_hours"`
 	// by the lower end of the interval of what one carries; 0 if that is not known
 	InstanceHoursAtLow float64 `json:"instance_hours_at_low"`
 }
@@ -28,7 +30,7 @@ func (t Timeline) Replicas(perS, low float64) *Replicas {
 	if !(perS > 0) || len(t) == 0 {
 		return nil
 	}
-	r := &Replicas{RequestsPerS: perS}
+	r := &Replicas{RequestsPerS: perS, RequestsPerSAtLow: max(0, low)}
 	end := t[len(t)-1] + 1
 	// instance-seconds
 	var total, totalAtLow float64
@@ -55,9 +57,13 @@ func (r *Replicas) Words() string {
 	if r == nil {
 		return ""
 	}
+	one := "One instance carries " + format.Rate(r.RequestsPerS) + " requests/s"
+	if r.RequestsPerSAtLow > 0 {
+		one += ", or " + format.Rate(r.RequestsPerSAtLow) + " by the lower end of the interval"
+	}
 	text := fmt.Sprintf(
-		"One instance carries %s requests/s. If all but one came and went by the minute, the trace would have "+
-			"needed at most %d, %s on average, and %s instance-hours", format.Rate(r.RequestsPerS), r.Peak,
+		"%s. If all but one came and went by the minute, the trace would have "+
+			"needed at most %d, %s on average, and %s instance-hours", one, r.Peak,
 		format.Number(r.Mean, 3), format.Number(r.InstanceHours, 3))
 	if r.InstanceHoursAtLow > 0 {
 		text += ", or " + format.Number(r.InstanceHoursAtLow, 3) + " by the lower end of the interval"

@@ -253,6 +253,9 @@ func (p *Part) MeasuredWords() string {
 		return ""
 	}
 	clock := func(ns int64) string {
+		if p.TraceNS < int64(time.Minute) {
+			return fmt.Sprintf("%.1f s", float64(ns)/1e9)
+		}
 		s := int64(time.Duration(ns).Round(time.Second) / time.Second)
 		if p.TraceNS >= int64(time.Hour) {
 			return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)

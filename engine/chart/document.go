@@ -116,8 +116,9 @@ type Graph struct {
 // Axis is what a graph's values are. Without From and To it fits the values.
 type Axis struct {
 	Label string   `json:"label,omitempty"`
-	Unit  string   `json:"unit,omitempty"` // s, ms, ratio or "" (a number)
-	Log   bool     `json:"log,omitempty"`  // values of 0 and less are left out
+	Unit  string   `json:"unit,omitempty"`  // s, ms, ratio or "" (a number)
+	Log   bool     `json:"log,omitempty"`   // values of 0 and less are left out
+	Whole bool     `json:"whole,omitempty"` // only whole numbers stand beside it
 	From  *float64 `json:"from,omitempty"`
 	To    *float64 `json:"to,omitempty"`
 	Step  float64  `json:"step,omitempty"` // the width of what each place stands for, to be shown; 0 = a point

@@ -111,6 +111,7 @@ function axisOf(axis, scale, more) {
     grid: {stroke: () => colour('line'), width: 1}, ticks: {show: false},
     values: (u, at) => at.map(v => v === null ? '' : show(axis, v, 4)),
     ...(axis.log ? {splits: (u, i, min, max) => logSplits(min, max, scale === 'x' ? (u.width - 100) / 54 : (u.height - 50) / 14), filter: (u, at) => at} : {}),
+    ...(axis.whole ? {incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000, 10000, 100000]} : {}),
     ...more,
   };
 }
