@@ -331,11 +331,15 @@ func (r *Result) pairParts(a, b *Side) {
 
 // noteUnpaired says which requests latencies leave out, and whose runs cannot be used.
 func (r *Result) noteUnpaired(m *matched) {
-	for side, name := range []string{"A", "B"} {
+	for side, other := range []string{"B", "A"} {
 		n := m.onlyOne[side]
+		where := other + " alone"
+		if r.Scope == ScopeServers {
+			where = "a run of " + other + ", and in none of the other side"
+		}
 		if n > 0 {
-			r.note("%s ended ok in %s alone: latencies leave them out, and the error rate counts them",
-				format.Requests(n), name)
+			r.note("%s failed in %s: latencies leave them out, and the error rate counts them",
+				format.Requests(n), where)
 		}
 	}
 	if m.lone > 0 {

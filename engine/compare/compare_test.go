@@ -205,7 +205,7 @@ func TestStoppedAndFailed(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	notes := strings.Join(r.Notes, "\n")
-	if !strings.Contains(notes, "10 requests ended ok in A alone") || !strings.Contains(notes, "100 requests were not answered in all runs") {
+	if !strings.Contains(notes, "10 requests failed in B alone") || !strings.Contains(notes, "100 requests were not answered in all runs") {
 		t.Errorf("%q", notes)
 	}
 }

@@ -60,7 +60,8 @@ func HTML(w io.Writer, results []*Result) error {
 			Tables: []chart.Table{metricTable(bySize)},
 			Note: "A change is of B against A: relative, or in percentage points (pp) for shares. Its interval " +
 				"holds the true change in 95 % of repetitions: that of the servers if a side has several runs, else " +
-				"that of these two runs. The floor is how far two runs of one side differ. " +
+				"that of these two runs. The floor is how far two single runs of one side may differ: several " +
+				"runs a side tell smaller changes. " +
 				"Pairs compare each request with itself. What is grey is not sure.",
 		}
 		for _, c := range r.Explained {

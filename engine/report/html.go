@@ -191,9 +191,13 @@ func verdictSection(s *metrics.Summary) chart.Section {
 		slices.Reverse(out.Findings)
 	}
 	if n := s.Requests.OK; n > 0 && n < fewRequests {
+		ended := ""
+		if s.Requests.Failed > 0 {
+			ended = " ended ok"
+		}
 		out.Findings = append(out.Findings, chart.Finding{
 			Grade: chart.Warn,
-			Word:  "Only " + format.Requests(n) + " ended ok",
+			Word:  "Only " + format.Requests(n) + ended,
 			Lines: []string{"Other runs may give quite other numbers. p99 of fewer than 100 values is their largest."},
 		})
 	}

@@ -11,9 +11,13 @@ import (
 
 // tiles are what one wants to know first of a run.
 func (p *Pictures) tiles(s *metrics.Summary) []chart.Tile {
+	rate := "requests/s"
+	if s.Requests.Failed > 0 {
+		rate = "ok requests/s"
+	}
 	tiles := p.latencyTiles(s)
 	tiles = append(tiles, chart.Tile{
-		Name:  "requests/s",
+		Name:  rate,
 		Value: format.Number(s.UnderLoad.RequestsPerS, 3),
 		Under: format.Short(s.UnderLoad.OutputTokensPerS) + " output tokens/s",
 		Spark: p.line("", func(t *metrics.Step) float64 { return float64(t.OutputTokens) }).Values,
