@@ -174,9 +174,9 @@ func (s *Search) failsAlike() bool {
 	for _, o := range s.config.Objectives {
 		allowed = min(allowed, o.Allowed)
 	}
-	least, worst := failing(of)
+	least, _ := failing(of)
 	from, to := s.probed()
-	return least > allowed && least >= worst.Numbers[ErrorRate]/2 && to-from > math.Ln2-1e-9
+	return least > allowed && alike(of) && to-from > math.Ln2-1e-9
 }
 
 // mostlyBeyond tells whether most requests of a probe were beyond one of the objectives.

@@ -90,6 +90,12 @@ func TestHeadlineOfDoubtfulLoads(t *testing.T) {
 		p.Outcomes = append(p.Outcomes, o)
 	}
 	expect.Equal(t, p.headline(), "The servers did not keep up at 2, 3 u; 300 output tokens/s at 3 u, the hardest load that was measured")
+	p.Objectives = make([]Objective, 1)
+	for i, verdict := range []string{Holds, Unsure, Breaks} {
+		p.Outcomes[i].Verdict = verdict
+	}
+	expect.Equal(t, p.headline(), "Holds at 1 u, unsure at 2 u, breaks at 3 u; the servers did not keep up at 2 u")
+	p.Objectives = nil
 	steady := p.Outcomes[0]
 	steady.Requests = 12
 	p.Outcomes = []Outcome{steady}

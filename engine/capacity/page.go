@@ -150,13 +150,14 @@ func (p *Page) headline() string {
 	case len(found) == 0:
 		return p.Title
 	}
-	return strings.Join(found, "; ")
+	return format.Capitalised(strings.Join(found, "; "))
 }
 
 // Troubles are sentences about loads that were not measured, or that the servers did not keep up with.
 func (p *Page) Troubles() (sentences []string) {
 	if behind := p.behind(p.Outcomes); behind != "" {
-		sentences = []string{behind + ": requests in flight became more and more, and fewer ended than were sent."}
+		why := ": requests in flight became more and more, and fewer ended than were sent."
+		sentences = []string{format.Capitalised(behind) + why}
 	}
 	for i := range p.Outcomes {
 		if o := &p.Outcomes[i]; !o.Measured() {
@@ -177,7 +178,7 @@ func (p *Page) behind(measured []Outcome) string {
 	if len(late) == 0 {
 		return ""
 	}
-	return "The servers did not keep up at " + p.loads(late)
+	return "the servers did not keep up at " + p.loads(late)
 }
 
 // loads lists the loads of some outcomes, the last with its unit.

@@ -200,11 +200,16 @@ func (p *Page) found() (words string) {
 
 // failsAlike tells whether failures broke the objectives, and about as many came at every load.
 func (p *Page) failsAlike() bool {
-	least, worst := failing(p.Outcomes)
-	return len(p.Outcomes) > 1 && least > 0 && least >= worst.Numbers[ErrorRate]/2 &&
+	return alike(p.Outcomes) &&
 		!slices.ContainsFunc(p.Outcomes, func(o Outcome) bool {
 			return o.Verdict == Breaks && !strings.Contains(o.Limiter, failures)
 		})
+}
+
+// alike tells whether requests failed at several loads, and about as many at each.
+func alike(all []Outcome) bool {
+	least, worst := failing(all)
+	return len(all) > 1 && least > 0 && least >= worst.Numbers[ErrorRate]/2
 }
 
 // failing are the least share of requests that failed, and the load of which most did.
@@ -230,7 +235,7 @@ func Failures(all []Outcome, load func(float64) string) (words string, mostly bo
 		return "", false
 	}
 	words = format.PercentTo(most, 3) + " of the requests failed"
-	if len(all) < 2 || least < most/2 {
+	if !alike(all) {
 		words += " at " + load(worst.Load)
 	} else if from, to := format.PercentTo(least, 3), format.PercentTo(most, 3); from == to {
 		words += " at every load"
