@@ -10,6 +10,7 @@ import (
 	"html"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 )
 
@@ -25,10 +26,16 @@ type Document struct {
 // Add adds those of the sections that have something.
 func (d *Document) Add(sections ...Section) {
 	for _, s := range sections {
+		s.Tables = withRows(s.Tables)
 		if len(s.Findings)+len(s.Tiles)+len(s.Facts)+len(s.Graphs)+len(s.Tables) > 0 {
 			d.Sections = append(d.Sections, s)
 		}
 	}
+}
+
+// withRows are the tables that have rows: others have nothing to say, and their rows would be null in the page's data.
+func withRows(tables []Table) []Table {
+	return slices.DeleteFunc(tables, func(t Table) bool { return len(t.Rows) == 0 })
 }
 
 // Section is a part of a page. Its graphs stand before its tables.
@@ -201,6 +208,9 @@ var (
 
 // Write writes the page. A browser is forbidden to load anything, and to run a script other than the two in the page.
 func (d *Document) Write(w io.Writer) error {
+	for i := range d.Sections {
+		d.Sections[i].Tables = withRows(d.Sections[i].Tables)
+	}
 	data, err := json.Marshal(d) // < > & and U+2028 are escaped, so nothing ends the script element
 	if err != nil {
 		return err

@@ -366,13 +366,7 @@ func TestHTMLInBrowser(t *testing.T) {
 	for _, s := range d.Sections {
 		graphs += len(s.Graphs)
 	}
-	name := filepath.Join(t.TempDir(), "report.html")
-	must.Do(t, os.WriteFile(name, []byte(page), 0o644))
-	c := exec.CommandContext(t.Context(), browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--user-data-dir="+t.TempDir(), "--dump-dom", "file://"+name)
-	var said bytes.Buffer
-	c.Stderr = &said
-	dom := string(must.Have(c.Output())(t))
-	expect.Lacks(t, said.String(), "CONSOLE", "the browser's console")
+	dom := domOf(t, browser, page)
 	expect.Equal(t, strings.Count(dom, "<canvas"), graphs, "pictures of graphs")
 	if strings.Contains(dom, "<img") || strings.Count(dom, "<script") != 3 || !strings.Contains(dom, "&lt;img src=x onerror") {
 		t.Error("a hostile text became an element")
@@ -382,6 +376,32 @@ func TestHTMLInBrowser(t *testing.T) {
 			t.Errorf("the page does not show %q", text)
 		}
 	}
+}
+
+// domOf is what a browser makes of a page, in whose console nothing may stand.
+func domOf(t *testing.T, browser, page string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "report.html")
+	must.Do(t, os.WriteFile(name, []byte(page), 0o644))
+	c := exec.CommandContext(t.Context(), browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--user-data-dir="+t.TempDir(), "--dump-dom", "file://"+name)
+	var said bytes.Buffer
+	c.Stderr = &said
+	dom := string(must.Have(c.Output())(t))
+	expect.Lacks(t, said.String(), "CONSOLE", "the browser's console")
+	return dom
+}
+
+// TestPageOfNothing: where no request was ever sent, there is no latency, and the page tells of the failures. Its data
+// once had null in place of rows, so it stayed white.
+func TestPageOfNothing(t *testing.T) {
+	var page bytes.Buffer
+	must.Do(t, HTML(&page, t.TempDir(), &metrics.Summary{Requests: metrics.Requests{Planned: 150, Failed: 150}}))
+	expect.Lacks(t, page.String(), `"rows":null`, "the page's data")
+	browser, err := exec.LookPath("chromium")
+	if err != nil || testing.Short() {
+		t.Skip("the rest needs chromium, and is left out of -short")
+	}
+	expect.Contains(t, domOf(t, browser, page.String()), "<h1>150 of 150 failed", "the page")
 }
 
 // TestPageOfUnfinishedJobs: if no job has finished, the jobs have fields and no distributions.
