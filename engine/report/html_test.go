@@ -434,3 +434,13 @@ func TestStoppedRequestsDidNotFail(t *testing.T) {
 		expect.Equal(t, strings.Join(slices.Sorted(maps.Keys(p.moments)), " "), want, over)
 	}
 }
+
+// TestUnsentRequestsAreNotCalledSent: of requests that never left, the graph has what was planned.
+func TestUnsentRequestsAreNotCalledSent(t *testing.T) {
+	p := NewPictures(nil)
+	p.all = []metrics.Step{{ToS: 1, Planned: 3, Requests: 3}, {FromS: 1, ToS: 2, Planned: 2, Requests: 2}}
+	for sent, want := range map[int64]string{5: "sent, as planned", 2: "planned (3 were not sent)"} {
+		graphs, _ := p.timelines(&metrics.Summary{Requests: metrics.Requests{Planned: 5, Sent: sent}})
+		expect.Equal(t, graphs[0].Series[0].Name, want, "sent %d", sent)
+	}
+}

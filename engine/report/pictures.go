@@ -420,8 +420,15 @@ func (p *Pictures) timelines(s *metrics.Summary) (out []chart.Graph, zero string
 	p.even(planned.Values)
 	p.even(sent.Values)
 	both := []chart.Series{planned, sent}
+	unsent := s.Requests.Planned - s.Requests.Sent
+	if unsent > 0 {
+		both[1].Name = "sent, or planned if unsent"
+	}
 	if areAlike(planned.Values, sent.Values) { // one line would hide the other
 		sent.Name = "sent, as planned"
+		if unsent > 0 {
+			sent.Name = fmt.Sprintf("planned (%s were not sent)", format.Count(unsent))
+		}
 		both = []chart.Series{sent}
 	}
 	out = []chart.Graph{
