@@ -233,6 +233,21 @@ func TestOracleKnowsWhoRouted(t *testing.T) {
 			t.Errorf("%+v: round-robin %+v, as they went %+v", o, robin, o.Actual)
 		}
 	}
+	some := sent(w, func(int) string { return "" })
+	left := int64(0)
+	for i := range some {
+		switch i % 3 {
+		case 0:
+			some[i].Outcome = record.HTTPError
+		case 1:
+			some[i].Profiled = false
+		default:
+			left += int64(w.BuiltTokens(i))
+		}
+	}
+	if o := CompareRouters(w, some, &names); o.Requests != 100 || o.PromptTokens != left || bare.Requests != 300 {
+		t.Errorf("hits of %d requests, %d tokens; want 100 and %d", o.Requests, o.PromptTokens, left)
+	}
 	behind := CompareRouters(w, sent(w, func(i int) string { return fmt.Sprint("pod-", i%7) }), &names)
 	if behind.Instances != 7 || behind.Actual.LargestShare > 0.2 {
 		t.Errorf("%+v: as they went %+v", behind, behind.Actual)

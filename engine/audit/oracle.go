@@ -41,6 +41,11 @@ func CompareRouters(w *workload.Work, fates []Fate, of *Names) *route.Oracle {
 	if len(places) < 2 || len(sent) == 0 {
 		return nil
 	}
+	if fates != nil {
+		for _, i := range sent {
+			q.Failed = append(q.Failed, !fates[i].Profiled || fates[i].Outcome != record.OK)
+		}
+	}
 	q.Prompts = w.Prompts(sent)
 	q.Flow = w.Flow(sent)
 	if w.Trace.Session != nil {

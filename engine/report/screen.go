@@ -471,6 +471,10 @@ func (p *screen) prefixCache() {
 		if p.Routing != nil {
 			hits += " as placed"
 			routed = " | {routing.one_cache_hit_ratio percent} in one cache"
+			someFailed := p.Requests.OK < p.Requests.Planned
+			if someFailed && p.Routing.Requests != p.Requests.OK { // of shards, or of an earlier version
+				routed += ", if all are ok"
+			}
 		}
 	}
 	servers := " | queue max {server_metrics.all.waiting.max figure}" +

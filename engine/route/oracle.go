@@ -22,11 +22,12 @@ type Question struct {
 	BlockTokens    int      // that a server caches as one piece
 	CapacityTokens []int64  // of each instance's cache, 0 = unlimited; nil = all are
 	Actual         []int32  // the instance that each request went to; nil = none of them went anywhere yet
+	Failed         []bool   // requests that fill caches, and whose hits do not count; nil = none
 }
 
 // Oracle is what hits prefix caches could have had with each router, and how evenly the requests were spread. Hits are
 // in whole blocks of the servers' caches. Prompts are reused from the moment that they are sent, which gives a bit more
-// hits than servers have.
+// hits than servers have. Those of requests that failed are reused, too.
 type Oracle struct {
 	Instances      int    `json:"instances"`            // caches that were modelled
 	BlockTokens    int    `json:"engine_block_tokens"`  // tokens of their blocks
@@ -34,7 +35,8 @@ type Oracle struct {
 	EachTokens     *int64 `json:"capacity_tokens_each"` // of each cache; null also if they differ
 	// instances whose cache has a known size; the others are taken as unlimited
 	Limited       int      `json:"limited_instances"`
-	PromptTokens  int64    `json:"prompt_tokens"`       // of all prompts
+	Requests      int64    `json:"requests"`            // whose hits count: the ok ones of a run, all of a plan
+	PromptTokens  int64    `json:"prompt_tokens"`       // of these
 	OneCacheRatio float64  `json:"one_cache_hit_ratio"` // of one cache for all with the room of all of them
 	LoadBound     float64  `json:"load_bound"`          // that of prefix_bounded (--load-bound)
 	Routers       []Routed `json:"routers"`             // what each way of routing would have hit, the best first
@@ -92,7 +94,10 @@ func Ask(q Question) *Oracle {
 	}
 	o.capacities(q.CapacityTokens)
 	for i := range q.Prompts.Len() {
-		o.PromptTokens += int64(q.Prompts.Tokens(i))
+		if q.counts(i) {
+			o.Requests++
+			o.PromptTokens += int64(q.Prompts.Tokens(i))
+		}
 	}
 	if o.PromptTokens == 0 {
 		return nil
@@ -174,6 +179,8 @@ func (q *Question) caches() *kvcache.Fleet {
 	return kvcache.NewFleet(q.Prompts, q.BlockTokens, q.CapacityTokens)
 }
 
+func (q *Question) counts(i int) bool { return q.Failed == nil || !q.Failed[i] }
+
 // routed shows the caches each request where it goes.
 func (q *Question) routed(name string, instances []int32, weights []float64, promptTokens int64) Routed {
 	r := Routed{Router: name}
@@ -182,9 +189,10 @@ func (q *Question) routed(name string, instances []int32, weights []float64, pro
 	tokens := make([]float64, len(weights))
 	for i, k := range instances {
 		held := caches.Give(i, int(k))
-		if n := q.Prompts.Tokens(i); n > 0 {
+		n := q.Prompts.Tokens(i)
+		tokens[k] += float64(n)
+		if n > 0 && q.counts(i) {
 			r.HitTokens += int64(held)
-			tokens[k] += float64(n)
 		}
 		requests[k]++
 	}

@@ -58,6 +58,42 @@ func TestOracle(t *testing.T) {
 	}
 }
 
+// TestOracleOfFailures: of requests that failed no hits and no tokens count, though what they sent is in the caches.
+func TestOracleOfFailures(t *testing.T) {
+	for seed := range uint64(10) {
+		chance := rand.New(rand.NewPCG(seed, 3))
+		all := chains(chance, 300)
+		actual := make([]int32, len(all))
+		failed := make([]bool, len(all))
+		held := []map[string]bool{{}, {}, {}} // the last is one cache for all
+		hits := [2]int{}                      // as placed, in one cache
+		ok, tokens := 0, 0
+		for i, c := range all {
+			failed[i] = chance.IntN(3) == 0
+			actual[i] = int32(chance.IntN(2))
+			for n, k := range []int32{actual[i], 2} {
+				if !failed[i] {
+					hits[n] += sharedWith(held[k], c)
+				}
+				for n := range c {
+					held[k][key(c[:n+1])] = true
+				}
+			}
+			if !failed[i] {
+				ok++
+				tokens += len(c)
+			}
+		}
+		o := Ask(Question{Prompts: promptsOf(all), Flow: randomFlow(chance, len(all)), Targets: Even([]int{1, 1}), Bound: 1.5, BlockTokens: 1,
+			Actual: actual, Failed: failed})
+		got := fmt.Sprint(o.Requests, o.PromptTokens, o.Actual.HitTokens, o.Actual.HitRatio, o.OneCacheRatio)
+		want := fmt.Sprint(ok, tokens, hits[0], float64(hits[0])/float64(tokens), float64(hits[1])/float64(tokens))
+		if got != want {
+			t.Errorf("seed %d: %s, want %s", seed, got, want)
+		}
+	}
+}
+
 func naiveHits(all []chain, chosen []int32, instances int) (hits int) {
 	held := make([]map[string]bool, instances)
 	for k := range held {
