@@ -20,6 +20,9 @@ const (
 	// starvedShare of all processors' time used by the client alone means that
 	// readers waited for a processor.
 	starvedShare = 0.95
+	// starvedS is how long a run must take for that. Processor time has that of its start and end, too: 20 ms of one
+	// request on 2 cores, of which a run of 3 ms has 6.
+	starvedS = 1
 	// warmTolerance is the share of prompt tokens that may be hit above the ideal before the cache counts as warm, if
 	// no overtaking explains them. If a vocabulary is small, different prompts begin alike now and then.
 	warmTolerance = 0.01
@@ -39,7 +42,7 @@ func Judge(s *metrics.Summary, further ...metrics.Reason) metrics.Verdict {
 		Reasons:     append(faults(s), further...),
 		Unsafe:      []metrics.Unsafe{},
 	}
-	for _, r := range []*metrics.Reason{mixed(s), emptyFirst(s), unfilled(s), sending(s), reading(s)} {
+	for _, r := range []*metrics.Reason{starved(s), mixed(s), emptyFirst(s), unfilled(s), sending(s), reading(s)} {
 		if r != nil {
 			v.Reasons = append(v.Reasons, *r)
 		}
@@ -74,7 +77,6 @@ func faults(s *metrics.Summary) []metrics.Reason {
 	count := format.Count[int64]
 	died := s.Run.SenderDied
 	tooLong := float64(t.OverLongTokens-t.OverLong) > longTolerance*float64(t.Completion)
-	usedShare := s.Client.CPUS / max(1e-9, s.Run.DurationS*float64(s.Run.Host.CPUs))
 	surplus := float64(w.ShortSurplus) / max(1, float64(w.InputTokens))
 	failed := ""
 	hitBy := format.Requests(c.AboveIdealRequests)
@@ -120,10 +122,6 @@ func faults(s *metrics.Summary) []metrics.Reason {
 				" failed because this machine had no descriptor, port or memory for a connection", "",
 			"raise the limit (ulimit -n, net.ipv4.ip_local_port_range), or have fewer requests in flight"},
 		{r.Early > 0, metrics.SentEarly, format.Requests(r.Early) + " sent before the planned time", "", reportBug},
-		{usedShare > starvedShare && s.Run.DurationS > 0 && r.Sent > 0 &&
-			s.Run.Host.CPUs > 0, metrics.Starved, "the client lacked CPU time, so its times are not the server's",
-			"it used " + format.Percent(usedShare) + " of " + format.Many(s.Run.Host.CPUs, "core"),
-			"give it more cores, or replay from several machines"},
 		{t.PromptMismatches > 0, metrics.Prompts,
 			"the server counted other prompt tokens than were sent in " + count(t.PromptMismatches) +
 				" of " + format.Requests(r.OK),
@@ -160,6 +158,34 @@ func faults(s *metrics.Summary) []metrics.Reason {
 		}
 	}
 	return out
+}
+
+// starved says that the client took all processor time there was, or that a short run cannot tell.
+func starved(s *metrics.Summary) *metrics.Reason {
+	tookS := s.Run.DurationS
+	cores := s.Run.Host.CPUs
+	used := s.Client.CPUS / (tookS * float64(cores))
+	of := format.Many(cores, "core")
+	switch {
+	case tookS <= 0 || cores <= 0 || s.Requests.Sent == 0 || used <= starvedShare:
+		return nil
+	case tookS < starvedS:
+		return &metrics.Reason{
+			Code:  metrics.Starved,
+			Grade: metrics.Limited,
+			What:  "too short to tell whether the client lacked CPU time",
+			Why: fmt.Sprintf("with its start and end it used %s of %s in a run of %s",
+				format.Seconds(s.Client.CPUS), of, format.Seconds(tookS)),
+			Do: "send more requests, or the same over a second or more",
+		}
+	}
+	return &metrics.Reason{
+		Code:  metrics.Starved,
+		Grade: metrics.Invalid,
+		What:  "the client lacked CPU time, so its times are not the server's",
+		Why:   "it used " + format.Percent(used) + " of " + of,
+		Do:    "give it more cores, or replay from several machines",
+	}
 }
 
 // unfilled says that there were fewer requests than a closed loop has slots, or fewer jobs than lanes, so that it never
