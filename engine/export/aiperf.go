@@ -314,6 +314,7 @@ func writeAIPerfSummary(w io.Writer, r *results) error {
 		"schema_version": aiperfSchema,
 		"was_cancelled":  r.summary.Run.Partial,
 		"error_summary":  run.errors,
+		verdictKey:       r.verdict(), // their reader allows other keys: JsonExportData in export_models.py
 	}
 	if start, ok := r.wall(0); ok {
 		out["start_time"] = start

@@ -64,7 +64,7 @@ func (r *results) benchmarkRun() object {
 	run := &r.summary.Run
 	out := object{
 		"uid":         run.Host.Name + "-" + run.StartedAt.UTC().Format(time.RFC3339Nano),
-		"description": r.summary.Workload.Trace,
+		"description": r.summary.Workload.Trace + "; measurement " + r.verdict(), // there may be no other keys
 	}
 	if end, ok := r.end(); ok {
 		out["time"] = object{

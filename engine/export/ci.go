@@ -70,10 +70,14 @@ func cell(k *record.Key, r *record.Record) string {
 	}
 }
 
-// writeQuantities writes all that --require can bound: name, unit and value. A rate is per second.
+// writeQuantities writes whether the measurement is valid, and all that --require can bound: name, unit and value. A
+// rate is per second.
 func writeQuantities(w io.Writer, r *results) error {
 	out := csv.NewWriter(w)
-	rows := [][]string{{"name", "unit", "value"}}
+	rows := [][]string{{"name", "unit", "value"}, {"measurement_valid", "0 or 1", "1"}}
+	if !r.summary.Verdict.Valid {
+		rows[1][2] = "0"
+	}
 	for q := range verdict.Values(r.summary) {
 		rows = append(rows, []string{q.Name, q.Unit, strconv.FormatFloat(q.Value, 'f', -1, 64)})
 	}
@@ -95,15 +99,11 @@ func writeJUnit(w io.Writer, r *results) error {
 		}
 		cases.WriteString("</testcase>\n")
 	}
-	var reasons []string
-	for _, reason := range s.Verdict.Reasons {
-		reasons = append(reasons, reason.String())
-	}
 	kind := ""
 	if s.Verdict.Measurement == metrics.Invalid {
 		kind = "error"
 	}
-	add("the measurement can be used", kind, strings.Join(reasons, "; "))
+	add("the measurement can be used", kind, r.verdict())
 	for _, o := range s.Verdict.Objectives {
 		kind := "failure"
 		if o.Met {

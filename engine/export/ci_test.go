@@ -42,7 +42,7 @@ func TestCSV(t *testing.T) {
 		records[7+i].Error = hostile[name]
 	}
 	dir := resultsDir(t, records, nil, nil)
-	must.Have(Write(dir, "csv", nil))(t)
+	must.Have(Write(dir, "csv", Paths(dir, []string{"csv"}), nil))(t)
 	rows := readCSV(t, filepath.Join(dir, "requests.csv"))
 	lines := readObjects(t, filepath.Join(dir, report.RequestsName))
 	must.Equal(t, len(rows), len(lines)+1, "rows")
@@ -111,7 +111,7 @@ type suites struct {
 // TestJUnit: each objective is a case; the standard library's parser reads the file.
 func TestJUnit(t *testing.T) {
 	dir, s := judged(t)
-	must.Have(Write(dir, "junit", s))(t)
+	must.Have(Write(dir, "junit", Paths(dir, []string{"junit"}), s))(t)
 	var got suites
 	must.Do(t, xml.Unmarshal(must.Have(os.ReadFile(filepath.Join(dir, "junit.xml")))(t), &got))
 	suite := got.Suite
@@ -144,8 +144,8 @@ func TestJUnit(t *testing.T) {
 // TestQuantities: CSV and OpenMetrics have every number that --require knows, in their units.
 func TestQuantities(t *testing.T) {
 	dir, s := judged(t)
-	must.Have(Write(dir, "csv", s))(t)
-	must.Have(Write(dir, "openmetrics", s))(t)
+	must.Have(Write(dir, "csv", Paths(dir, []string{"csv"}), s))(t)
+	must.Have(Write(dir, "openmetrics", Paths(dir, []string{"openmetrics"}), s))(t)
 	page := must.Have(os.ReadFile(filepath.Join(dir, "metrics.txt")))(t)
 	if !strings.HasSuffix(string(page), "\n# EOF\n") {
 		t.Errorf("the page does not end with # EOF")
@@ -154,7 +154,7 @@ func TestQuantities(t *testing.T) {
 	must.Do(t, scrape.Lines(page, func(name []byte, labels scrape.Labels, value float64) {
 		got[string(name)+strings.TrimRight(string(labels), "}")] = value
 	}))
-	rows := readCSV(t, filepath.Join(dir, "summary.csv"))[1:]
+	rows := readCSV(t, filepath.Join(dir, "summary.csv"))[2:]
 	for _, row := range rows {
 		value := must.Have(strconv.ParseFloat(row[2], 64))(t)
 		expect.Equal(t, *verdict.Value(s, row[0]), value, row[0])
@@ -189,7 +189,7 @@ func TestQuantities(t *testing.T) {
 // TestMarkdown: the verdict, latencies and objectives are there, and names from outside are no markup.
 func TestMarkdown(t *testing.T) {
 	dir, s := judged(t)
-	must.Have(Write(dir, "markdown", s))(t)
+	must.Have(Write(dir, "markdown", Paths(dir, []string{"markdown"}), s))(t)
 	text := string(must.Have(os.ReadFile(filepath.Join(dir, "summary.md")))(t))
 	for _, want := range []string{
 		"### 1 of 40 failed, measurement VALID: ", "| TTFT | 4.00 ms \\[", "39 ok, 1 failed", "- ✗ ttft.p50&lt;1ms (3.998 ms)", "- ✓ ttft.p50&lt;1s (3.998 ms)",
@@ -235,7 +235,7 @@ func at(o object, path string) any {
 // the Python package.
 func TestBenchmarkReport(t *testing.T) {
 	dir, s := judged(t)
-	must.Have(Write(dir, "benchmark-report", s))(t)
+	must.Have(Write(dir, "benchmark-report", Paths(dir, []string{"benchmark-report"}), s))(t)
 	got := readObject(t, filepath.Join(dir, "benchmark_report.json"))
 	input, longest := 0.0, 0.0
 	for _, line := range readObjects(t, filepath.Join(dir, report.RequestsName)) {

@@ -147,7 +147,7 @@ func sent(t *testing.T, dir string) (all []object) {
 // write exports and fails the test on error.
 func write(t *testing.T, dir, name string) {
 	t.Helper()
-	must.Have(Write(dir, name, nil))(t)
+	must.Have(Write(dir, name, Paths(dir, []string{name}), nil))(t)
 }
 
 // near reports whether two numbers agree but for the last bits.

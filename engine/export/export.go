@@ -35,21 +35,25 @@ type tool struct {
 type file struct {
 	name  string
 	write func(io.Writer, *results) error
+	rows  bool // it has requests alone, and no place for what tells of the run
 }
 
 func formats() []tool {
 	return []tool{
 		{
 			"aiperf",
-			[]file{{"profile_export.jsonl", writeAIPerfRecords}, {"profile_export_aiperf.json", writeAIPerfSummary}},
+			[]file{
+				{"profile_export.jsonl", writeAIPerfRecords, true},
+				{"profile_export_aiperf.json", writeAIPerfSummary, false},
+			},
 		},
-		{"vllm", []file{{"vllm.json", writeVLLM}}},
-		{"parquet", []file{{"requests.parquet", writeParquet}}},
-		{"csv", []file{{"requests.csv", writeCSV}, {"summary.csv", writeQuantities}}},
-		{"markdown", []file{{"summary.md", writeMarkdown}}},
-		{"junit", []file{{"junit.xml", writeJUnit}}},
-		{"openmetrics", []file{{"metrics.txt", writeOpenMetrics}}},
-		{"benchmark-report", []file{{"benchmark_report.json", writeBenchmarkReport}}},
+		{"vllm", []file{{"vllm.json", writeVLLM, false}}},
+		{"parquet", []file{{"requests.parquet", writeParquet, false}}},
+		{"csv", []file{{"requests.csv", writeCSV, true}, {"summary.csv", writeQuantities, false}}},
+		{"markdown", []file{{"summary.md", writeMarkdown, false}}},
+		{"junit", []file{{"junit.xml", writeJUnit, false}}},
+		{"openmetrics", []file{{"metrics.txt", writeOpenMetrics, false}}},
+		{"benchmark-report", []file{{"benchmark_report.json", writeBenchmarkReport, false}}},
 	}
 }
 
@@ -100,20 +104,13 @@ type Named struct {
 	InDir bool     // relative paths lie in the directory of the results
 }
 
-// Write adds the files of the named format to the results in dir and returns their paths. Each is written whole or not
-// at all; on error none of them is left. s is the summary of the results as a report judges them anew; nil = that on
-// disk.
-func Write(dir, name string, s *metrics.Summary) (paths []string, err error) {
-	paths = Paths(dir, []string{name})
-	return paths, WriteTo(dir, name, paths, s)
-}
-
-// WriteTo writes the files of the named format, of the results in dir, to paths: as many as the format has files, in
-// their order.
-func WriteTo(dir, name string, paths []string, s *metrics.Summary) error {
+// Write writes the files of the named format, of the results in dir, to paths: as many as the format has files, in
+// their order. Each is written whole or not at all; on error none of them is left. s is the summary of the results as a
+// report judges them anew; nil = that on disk. The words are the paths, and what cannot tell of an invalid measurement.
+func Write(dir, name string, paths []string, s *metrics.Summary) (words string, err error) {
 	f, err := find(name)
 	if err != nil {
-		return err
+		return "", err
 	}
 	return f.write(dir, paths, s)
 }
@@ -140,23 +137,27 @@ func Vacant(paths []string) error {
 	return nil
 }
 
-func (f *tool) write(dir string, paths []string, s *metrics.Summary) error {
+func (f *tool) write(dir string, paths []string, s *metrics.Summary) (words string, err error) {
 	if err := Vacant(paths); err != nil {
-		return err
+		return "", err
 	}
 	r, err := load(dir, s)
 	if err != nil {
-		return err
+		return "", err
 	}
+	words = strings.Join(paths, ", ")
 	for i, part := range f.files {
+		if part.rows && r.summary.Verdict.Measurement == metrics.Invalid {
+			words += "; the measurement is INVALID, which " + filepath.Base(paths[i]) + " has no place for"
+		}
 		if err := report.WriteWhole(paths[i], func(w io.Writer) error {
 			return part.write(w, r)
 		}); err != nil {
 			for _, written := range paths[:i] {
 				err = errors.Join(err, os.Remove(written))
 			}
-			return err
+			return "", err
 		}
 	}
-	return nil
+	return words, nil
 }

@@ -2,7 +2,9 @@ package export
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
+	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
 )
 
@@ -22,20 +25,21 @@ func TestCheck(t *testing.T) {
 	if err == nil || err.Error() != `"genai-perf" is no export: use one of aiperf, vllm, parquet, csv, markdown, junit, openmetrics, benchmark-report` {
 		t.Errorf("got %v", err)
 	}
-	expect.Refused(Write(t.TempDir(), "genai-perf", nil))(t, "", "an unknown format was written")
+	expect.Refused(Write(t.TempDir(), "genai-perf", nil, nil))(t, "", "an unknown format was written")
 }
 
 // TestWriteTwice: an export is never overwritten, and made anew it has the same bytes.
 func TestWriteTwice(t *testing.T) {
 	dir := resultsDir(t, mixed(60), []int64{1e6, 2e6, 3e6}, nil)
 	for _, name := range Names() {
-		paths, err := Write(dir, name, nil)
-		must.Do(t, err)
-		if _, err := Write(dir, name, nil); !errors.Is(err, ErrExists) || !strings.Contains(err.Error(), paths[0]) {
+		paths := Paths(dir, []string{name})
+		write(t, dir, name)
+		if _, err := Write(dir, name, paths, nil); !errors.Is(err, ErrExists) || !strings.Contains(err.Error(), paths[0]) {
 			t.Errorf("%s a second time: %v", name, err)
 		}
 		first := map[string][]byte{}
 		for _, path := range paths {
+			var err error
 			if first[path], err = os.ReadFile(path); err != nil || len(first[path]) == 0 {
 				t.Fatalf("%s: %d bytes, %v", path, len(first[path]), err)
 			}
@@ -81,9 +85,9 @@ func TestFullDisk(t *testing.T) {
 func TestAllOrNothing(t *testing.T) {
 	r := must.Have(load(resultsDir(t, mixed(12), nil, nil), nil))(t)
 	before, _ := os.ReadDir(r.dir)
-	f := tool{"some", []file{{"first", writeVLLM}, {"second", func(io.Writer, *results) error { return syscall.ENOSPC }}}}
+	f := tool{"some", []file{{"first", writeVLLM, false}, {"second", func(io.Writer, *results) error { return syscall.ENOSPC }, false}}}
 	paths := []string{filepath.Join(r.dir, "first"), filepath.Join(r.dir, "second")}
-	if err := f.write(r.dir, paths, nil); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "second") {
+	if _, err := f.write(r.dir, paths, nil); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "second") {
 		t.Errorf("got %v", err)
 	}
 	if after, _ := os.ReadDir(r.dir); len(after) != len(before) {
@@ -95,7 +99,7 @@ func TestAllOrNothing(t *testing.T) {
 func TestNoResults(t *testing.T) {
 	for _, name := range Names() {
 		dir := t.TempDir()
-		if _, err := Write(dir, name, nil); !errors.Is(err, report.ErrNoResults) {
+		if _, err := Write(dir, name, Paths(dir, []string{name}), nil); !errors.Is(err, report.ErrNoResults) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if left, _ := os.ReadDir(dir); len(left) > 0 {
@@ -124,6 +128,48 @@ func TestKilledRun(t *testing.T) {
 	vllm := readObject(t, filepath.Join(dir, "vllm.json"))
 	if vllm["date"] != nil || vllm["partial"] != true || vllm["mean_itl_ms"] != nil || vllm["mean_ttft_ms"] == nil {
 		t.Errorf("date %v, partial %v, itl %v, ttft %v", vllm["date"], vllm["partial"], vllm["mean_itl_ms"], vllm["mean_ttft_ms"])
+	}
+}
+
+// TestInvalidIsMarked: each export of a measurement that is invalid says so where its readers let it, and what has no
+// place for it is named. That of a valid one says that, too.
+func TestInvalidIsMarked(t *testing.T) {
+	for _, invalid := range []bool{true, false} {
+		dir := resultsDir(t, mixed(60), nil, nil)
+		s := must.Have(report.Load(dir))(t)
+		s.Verdict = metrics.Verdict{Measurement: metrics.Valid, Valid: true}
+		want := "valid"
+		if invalid {
+			s.Verdict = metrics.Verdict{Measurement: metrics.Invalid, Reasons: []metrics.Reason{{Code: metrics.Warm, Grade: metrics.Invalid, What: "the cache was warm"}}}
+			want = "invalid; the cache was warm"
+		}
+		var unmarked []string
+		for _, name := range Names() {
+			words := must.Have(Write(dir, name, Paths(dir, []string{name}), s))(t)
+			if _, says, found := strings.Cut(words, "; the measurement is INVALID, which "); found {
+				unmarked = append(unmarked, says)
+			}
+		}
+		text := func(name string) string { return string(must.Have(os.ReadFile(filepath.Join(dir, name)))(t)) }
+		for _, name := range []string{"profile_export_aiperf.json", "vllm.json"} {
+			expect.Equal(t, readObject(t, filepath.Join(dir, name))["fastreplay_measurement"], any(want), name)
+		}
+		about := at(readObject(t, filepath.Join(dir, "benchmark_report.json")), "run/description").(string)
+		expect.Equal(t, strings.HasSuffix(about, "; measurement "+want), true, about)
+		table := text("requests.parquet")
+		size := int(binary.LittleEndian.Uint32([]byte(table[len(table)-8:])))
+		foot := (&thriftReader{t, []byte(table[len(table)-8-size:])}).structure()
+		expect.Equal(t, fmt.Sprint(foot[5]), "[map[1:fastreplay_measurement 2:"+want+"]]")
+		bit := map[bool]string{true: "0", false: "1"}[invalid]
+		expect.Equal(t, strings.Join(readCSV(t, filepath.Join(dir, "summary.csv"))[1], ","), "measurement_valid,0 or 1,"+bit)
+		expect.Contains(t, text("metrics.txt"), "\nfastreplay_measurement_valid "+bit+"\n")
+		expect.Equal(t, strings.Contains(text("summary.md"), "INVALID"), invalid)
+		expect.Equal(t, strings.Contains(text("junit.xml"), `<error message="`+want), invalid)
+		silent := ""
+		if invalid {
+			silent = "profile_export.jsonl has no place for|requests.csv has no place for"
+		}
+		expect.Equal(t, strings.Join(unmarked, "|"), silent)
 	}
 }
 

@@ -35,6 +35,7 @@ type parquet struct {
 	encoder   *zstd.Encoder
 	columns   []column
 	groupRows int
+	verdict   string
 
 	rows, bytes int // of the row group that is being filled
 	allRows     int64
@@ -48,6 +49,7 @@ func writeParquet(w io.Writer, r *results) error {
 	if err != nil {
 		return err
 	}
+	out.verdict = r.verdict()
 	add := out.addRecord(r)
 	for rec, err := range report.Checked(r.dir, r.summary) {
 		if err != nil {
@@ -196,7 +198,9 @@ func (p *parquet) close() error {
 		}
 		schema = append(schema, element)
 	}
-	foot := appendThrift(nil, structure{{1, int32(1)}, {2, schema}, {3, p.allRows}, {4, p.groups}, {6, ourName}})
+	told := list{structure{{1, verdictKey}, {2, p.verdict}}} // KeyValue
+	foot := appendThrift(nil,
+		structure{{1, int32(1)}, {2, schema}, {3, p.allRows}, {4, p.groups}, {5, told}, {6, ourName}})
 	p.write(binary.LittleEndian.AppendUint32(foot, uint32(len(foot))))
 	p.write([]byte(parquetMagic))
 	return p.err

@@ -5,11 +5,13 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
 )
@@ -31,6 +33,19 @@ func load(dir string, summary *metrics.Summary) (r *results, err error) {
 	gaps, err := report.Gaps(dir)
 	return &results{dir, summary, gaps}, err
 }
+
+// verdict says whether the measurement can be used, and why not.
+func (r *results) verdict() string {
+	v := &r.summary.Verdict
+	words := format.Present(string(v.Measurement))
+	for _, reason := range v.Reasons {
+		words = append(words, reason.String())
+	}
+	return strings.Join(words, "; ")
+}
+
+// verdictKey is what files call it that may have keys of our own.
+const verdictKey = ourName + "_measurement"
 
 // gapMS is a percentile of the gaps by nearest rank, as in the summary. The library rounds q/100 of the samples to
 // the nearest rank; asking for the rank itself makes that exact.

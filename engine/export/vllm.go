@@ -49,6 +49,7 @@ func (r *results) vllmSetup() map[string]any {
 		"tokenizer_id":       orNull(r.option("tokenizer")),
 		"num_prompts":        r.summary.Requests.Planned,
 		ourName + "_version": orNull(run.Version), // as --metadata adds keys
+		verdictKey:           r.verdict(),
 	}
 	if end, ok := r.end(); ok {
 		out["date"] = end.UTC().Format("20060102-150405")

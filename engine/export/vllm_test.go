@@ -48,6 +48,7 @@ func TestVLLM(t *testing.T) {
 		expect.Equal(t, got[key], w, key)
 		delete(got, key)
 	}
+	delete(got, verdictKey)
 	for key := range maps.Keys(got) {
 		if got[key] == nil { // no gaps in this run
 			delete(got, key)
@@ -218,7 +219,7 @@ func TestGoodput(t *testing.T) {
 	dir := resultsDir(t, all, nil, nil)
 	s := must.Have(report.Load(dir, slos...))(t)
 	for _, name := range Names() {
-		must.Have(Write(dir, name, s))(t)
+		must.Have(Write(dir, name, Paths(dir, []string{name}), s))(t)
 	}
 	aiperf, vllm := readObject(t, filepath.Join(dir, "profile_export_aiperf.json")), readObject(t, filepath.Join(dir, "vllm.json"))
 	seconds := aiperf["benchmark_duration"].(object)["avg"].(float64)

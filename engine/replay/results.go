@@ -240,11 +240,12 @@ func (c *Config) placeResults(dir string) error {
 func (r *runner) writeNamed() error {
 	var errs []error
 	for _, n := range r.cfg.Named {
-		if err := export.WriteTo(r.Dir, n.Tool, n.Paths, nil); err != nil {
+		files, err := export.Write(r.Dir, n.Tool, n.Paths, nil)
+		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		r.line("written as %s would: %s", n.Tool, strings.Join(n.Paths, ", "))
+		r.line("written as %s would: %s", n.Tool, files)
 	}
 	return errors.Join(errs...)
 }
@@ -257,12 +258,12 @@ func WriteExports(dir string, names []string, s *metrics.Summary, say func(text 
 		if slices.Contains(names[:i], name) {
 			continue
 		}
-		paths, err := export.Write(dir, name, s)
+		files, err := export.Write(dir, name, export.Paths(dir, []string{name}), s)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("--export %s: %w", name, err))
 			continue
 		}
-		say(fmt.Sprintf("exported for %s: %s", name, strings.Join(paths, ", ")))
+		say(fmt.Sprintf("exported for %s: %s", name, files))
 	}
 	return errors.Join(errs...)
 }
