@@ -48,6 +48,7 @@ func (r *Builder) Layout(ctx context.Context, w *Work) (*Requests, error) {
 		work:    w,
 		arena:   &arena{},
 		offsets: make([]int64, n+1),
+		heads:   make([]int32, n),
 		late:    newLateTargets(w),
 	}
 	if err := m.checkVerbatims(); err != nil {
@@ -57,8 +58,9 @@ func (r *Builder) Layout(ctx context.Context, w *Work) (*Requests, error) {
 	err := parallel(ctx, n, func(from, to int) {
 		var head []byte
 		for i := from; i < to; i++ {
-			body := m.bodySize(i)
+			body := m.sizeBody(i)
 			head = m.AppendHead(head[:0], i, body)
+			m.heads[i] = int32(len(head))
 			sizes[i] = len(head) + body
 		}
 	})
@@ -275,8 +277,11 @@ func (m *Requests) Owned(i int) Owned {
 	return m.ByOwner[t.Owner[i]]
 }
 
-// bodySize is the exact size of request i's body in bytes.
-func (m *Requests) bodySize(i int) int {
+// bodySize is the size of request i's body in bytes.
+func (m *Requests) bodySize(i int) int { return int(m.Size(i)) - int(m.heads[i]) }
+
+// sizeBody finds that size.
+func (m *Requests) sizeBody(i int) int {
 	w := m.work
 	output := int(w.Trace.OutputTokens[i])
 	l, ok := w.VerbatimOf(i)

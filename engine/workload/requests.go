@@ -20,6 +20,7 @@ type Requests struct {
 	work    *Work
 	arena   *arena
 	offsets []int64 // request i is offsets[i+1]-offsets[i] bytes long and begins at offsets[i] of all, see place
+	heads   []int32 // the sizes of requests' heads
 	largest int
 	ring    *ring    // where not all of them fit into memory; nil = they do
 	sharing *sharing // where they lie in pieces; nil = each lies whole
