@@ -3,6 +3,7 @@ package record
 import (
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -26,6 +27,7 @@ type Key struct {
 	Kind     Kind
 	optional bool                // left out where it has no value
 	choices  bool                // only of an answer with several choices
+	plain    bool                // the number of a field, whatever else the record has
 	bounded  bool                // an Integer that is no hash
 	offset   uintptr             // of the field in a Record; reflect.Value would take twice the time of a line
 	derived  func(*Record) int64 // in place of a field: what follows from others; nil of a field
@@ -86,6 +88,7 @@ func Keys() (all []Key) {
 		}
 	}
 	for i := range all {
+		all[i].plain = all[i].Kind != Text && !all[i].choices && all[i].derived == nil
 		lead := `,"` + all[i].Name + `":`
 		all[i].before = len(lead)
 		copied := copy(all[i].lead[:], lead+"null")
@@ -98,7 +101,7 @@ func Keys() (all []Key) {
 
 // Value is what r has for the key: a text, or a number in the unit of its kind. It is "" and None if r has neither.
 func (k *Key) Value(r *Record) (number int64, text string) {
-	if k.Kind != Text && !k.choices && k.derived == nil {
+	if k.plain {
 		return *(*int64)(unsafe.Add(unsafe.Pointer(r), k.offset)), ""
 	}
 	return k.other(r)
@@ -139,7 +142,7 @@ func (r *Record) AppendJSON(dst []byte) []byte {
 		case Text:
 			dst = appendString(dst, text)
 		case Integer:
-			dst = appendNumber(dst, n)
+			dst = strconv.AppendInt(dst, n, 10)
 		case Milliseconds:
 			dst = appendMS(dst, n)
 		case Date:
@@ -150,39 +153,6 @@ func (r *Record) AppendJSON(dst []byte) []byte {
 	return append(dst, '}', '\n')
 }
 
-// pairs are the numbers of two digits.
-const pairs = "00010203040506070809101112131415161718192021222324" +
-	"25262728293031323334353637383940414243444546474849" +
-	"50515253545556575859606162636465666768697071727374" +
-	"75767778798081828384858687888990919293949596979899"
-
-// appendNumber appends n as strconv.AppendInt does, which takes twice the time: it writes the digits elsewhere first.
-func appendNumber(dst []byte, n int64) []byte {
-	rest := uint64(n)
-	if n < 0 {
-		dst = append(dst, '-')
-		rest = -rest
-	}
-	digits := 1
-	for above := uint64(10); rest >= above && digits < 19; above *= 10 {
-		digits++
-	}
-	dst = slices.Grow(dst, digits)
-	at := len(dst) + digits
-	dst = dst[:at]
-	for ; digits > 1; digits -= 2 {
-		at -= 2
-		pair := rest % 100 * 2
-		dst[at] = pairs[pair]
-		dst[at+1] = pairs[pair+1]
-		rest /= 100
-	}
-	if digits == 1 {
-		dst[at-1] = byte('0' + rest)
-	}
-	return dst
-}
-
 // appendMS appends ns as milliseconds with six decimals, by integers only.
 func appendMS(dst []byte, ns int64) []byte {
 	u := uint64(ns)
@@ -190,7 +160,7 @@ func appendMS(dst []byte, ns int64) []byte {
 		dst = append(dst, '-')
 		u = -u
 	}
-	return appendSix(appendNumber(dst, int64(u/1e6)), u%1e6)
+	return appendSix(strconv.AppendUint(dst, u/1e6, 10), u%1e6)
 }
 
 // appendSix appends a fraction of six decimals.

@@ -3,7 +3,6 @@ package record
 import (
 	"bytes"
 	"encoding/json"
-	"math"
 	"math/big"
 	"math/rand/v2"
 	"reflect"
@@ -333,21 +332,6 @@ func FuzzAppendString(f *testing.F) {
 			t.Fatalf("%q became %q: a line would break", s, quoted)
 		}
 	})
-}
-
-// TestAppendNumberIsThatOfStrconv: of every number of digits, and of as many random ones.
-func TestAppendNumberIsThatOfStrconv(t *testing.T) {
-	numbers := []int64{0, -1, math.MaxInt64, math.MinInt64}
-	for power := int64(10); power < math.MaxInt64/10; power *= 10 {
-		numbers = append(numbers, power-1, power, power+1, -power)
-	}
-	chance := rand.New(rand.NewPCG(1, 2))
-	for range 10_000 {
-		numbers = append(numbers, int64(chance.Uint64()>>chance.UintN(64)))
-	}
-	for _, n := range numbers {
-		must.Equal(t, string(appendNumber(nil, n)), strconv.FormatInt(n, 10), "the number")
-	}
 }
 
 func BenchmarkAppendJSON(b *testing.B) {
