@@ -75,7 +75,7 @@ func NewCollector(targets []string, slos ...metrics.SLO) *Collector {
 		urls:    slices.Clone(targets),
 		slos:    slices.Clone(slos),
 		targets: make([]targetStats, len(targets)),
-		models:  answerModels{map[answerModel]int64{}, map[answerModel]int{}},
+		models:  newAnswerModels(),
 	}
 	c.none = newTargetStats(c.slos)
 	for _, by := range c.owners.all() {

@@ -18,8 +18,10 @@ const (
 
 // answerModels counts ok requests by target and model.
 type answerModels struct {
-	requests map[answerModel]int64
+	requests map[answerModel]*int64
 	names    map[answerModel]int // how many there are; the key has none
+	latest   answerModel         // that of the last answer: the next one has the same, as a rule
+	count    *int64              // its requests
 }
 
 // answerModel is a target by its index, the model of a row, and the name in the answer.
@@ -28,20 +30,36 @@ type answerModel struct {
 	asked, named string
 }
 
+func newAnswerModels() answerModels {
+	return answerModels{requests: map[answerModel]*int64{}, names: map[answerModel]int{}}
+}
+
 func (m *answerModels) add(target int, r *record.Record) {
 	if r.Outcome != record.OK || r.AnswerModel == "" {
 		return
 	}
 	of := answerModel{target, r.Model, r.AnswerModel}
-	if m.requests[of] == 0 {
-		asked := answerModel{target: target, asked: r.Model}
+	if m.count == nil || of != m.latest {
+		m.latest = of
+		m.count = m.countOf(of)
+	}
+	*m.count++
+}
+
+// countOf is the number of requests of one, or of further names.
+func (m *answerModels) countOf(of answerModel) *int64 {
+	if m.requests[of] == nil {
+		asked := answerModel{target: of.target, asked: of.asked}
 		if m.names[asked] == mostNames {
 			of.named = furtherNames
 		} else {
 			m.names[asked]++
 		}
 	}
-	m.requests[of]++
+	if m.requests[of] == nil {
+		m.requests[of] = new(int64)
+	}
+	return m.requests[of]
 }
 
 // several are those that answered to one name as several, each with the most frequent first. urls are the targets'
@@ -65,7 +83,7 @@ func (m *answerModels) several(urls, asked []string) (all []metrics.AnswerModel)
 				Target:   urls[of.target],
 				Asked:    of.asked,
 				Named:    of.named,
-				Requests: requests,
+				Requests: *requests,
 			})
 		}
 	}
@@ -84,8 +102,8 @@ func (m *answerModels) others(asked []string) (requests int64, named string) {
 		if asked == nil || slices.Contains(asked, of.named) {
 			continue
 		}
-		requests += n
-		by[of.named] += n
+		requests += *n
+		by[of.named] += *n
 		if named == "" || by[of.named] > by[named] || by[of.named] == by[named] && of.named < named {
 			named = of.named
 		}
