@@ -169,34 +169,31 @@ func (m *Requests) digestOf(path string, body gather.List) digest {
 	}
 	defer m.hashers.Put(h)
 	h.Reset()
-	begin := func(size int) {
-		h.bytes = binary.LittleEndian.AppendUint64(h.bytes[:0], uint64(size))
-		h.Write(h.bytes)
-	}
+	b := h.bytes[:0]
 	for _, part := range []string{method, path} {
-		begin(len(part))
-		h.bytes = append(h.bytes[:0], part...)
-		h.Write(h.bytes)
+		b = binary.LittleEndian.AppendUint64(b, uint64(len(part)))
+		b = append(b, part...)
 	}
 	end := body.Pieces() - 1
 	last := body.Piece(end)
 	size := int(body.Len())
 	saltFrom, saltTo := m.Backend.SaltSpan(last)
 	if saltTo > 0 {
-		begin(size - len(last) + saltFrom)
+		b = binary.LittleEndian.AppendUint64(b, uint64(size-len(last)+saltFrom))
 	} else { // nothing stands before it, and all behind it
-		begin(0)
-		begin(size)
+		b = binary.LittleEndian.AppendUint64(b, 0)
+		b = binary.LittleEndian.AppendUint64(b, uint64(size))
 	}
+	h.Write(b)
 	for k := range end {
 		h.Write(body.Piece(k))
 	}
 	if saltTo > 0 {
 		h.Write(last[:saltFrom])
-		begin(len(last) - saltTo)
+		h.Write(binary.LittleEndian.AppendUint64(b[:0], uint64(len(last)-saltTo)))
 	}
 	h.Write(last[saltTo:])
-	h.bytes = h.Sum(h.bytes[:0])
+	h.bytes = h.Sum(b[:0])
 	return digest(h.bytes)
 }
 
