@@ -76,6 +76,23 @@ func (r *Run) describe(rec *record.Record, i int32, id string) {
 	rec.Endpoint = p.name
 }
 
+// ready makes the record of request i ready to leave for plannedNS. If records are used again, the recorder has cleared
+// it on another processor. So all cache lines that a response fills are written at once, with what they have already.
+// One by one, atomic operations behind the writes waited for each: 0.4 µs a request.
+func (r *Run) ready(i int32, plannedNS int64) {
+	rec := r.recordOf(i)
+	rec.PlannedNS = plannedNS
+	if r.records.all == nil {
+		rec.WrittenNS = record.None
+		rec.DoneNS = record.None
+		rec.PromptTokens = record.None
+		rec.FinishReason = ""
+		rec.CachedTokens = record.None
+		rec.Status = record.None
+		rec.BytesReceived = 0
+	}
+}
+
 // giveBack ends the use of the record of request i, which the sink has seen.
 func (r *Run) giveBack(i int32) {
 	if s := &r.records; s.all == nil {

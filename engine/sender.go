@@ -94,9 +94,9 @@ func (r *Run) runSender(i int, placed chan<- threadPlacement, start <-chan bool)
 }
 
 // send sends request i now, or soon if no connection is ready; it was released for plannedNS. This is the hot path.
-// Only send sets planned_ns.
+// Only ready sets planned_ns.
 func (r *Run) send(i int32, plannedNS int64) {
-	r.recordOf(i).PlannedNS = plannedNS
+	r.ready(i, plannedNS)
 	p := r.choosePool(i)
 	if r.idealOrder != nil {
 		r.idealOrder.note(i)
