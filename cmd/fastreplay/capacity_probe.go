@@ -402,6 +402,9 @@ func (s *searching) probe(ctx context.Context, out *capacity.Outcome, w window) 
 func (s *searching) judge(
 	out *capacity.Outcome, summary *metrics.Summary, where string, decided bool,
 ) (targets []string, err error) {
+	if whole := capacity.AnsweredWhole(s.objectives, summary); whole != "" {
+		return nil, exitWith(exitInvalid, "%s: %s (%s)", where, whole, filepath.Join(s.dir, out.Directory))
+	}
 	for _, r := range summary.Verdict.Reasons {
 		shifted := func(o capacity.Objective) bool {
 			return r.Code.Shifts(o.Metric) != 0 || o.Metric == "goodput" // whose limits may be on any latency

@@ -232,6 +232,20 @@ func TestCapacityClient(t *testing.T) {
 	}
 }
 
+// TestCapacityOfWholeAnswers: answers that come whole have no TTFT, which no load can be blamed for.
+func TestCapacityOfWholeAnswers(t *testing.T) {
+	for text, refused := range map[string]bool{"ttft.p95<1s": true, "tpot.p50<1s": true, "ntpot.p95<1s": false, "e2e.p95<1s ok>=99%": false} {
+		for whole, some := range map[int64]bool{400: true, 8: false, 0: false} {
+			s := searching{o: &probingOptions{over: "rate", kind: loadKinds()[2]}, objectives: must.Have(capacity.ParseObjectives(text))(t)}
+			summary := &metrics.Summary{Requests: metrics.Requests{OK: 400}, Tokens: metrics.Tokens{Whole: whole}}
+			_, err := s.judge(&capacity.Outcome{}, summary, "probe 1", true)
+			if want := refused && some; (err != nil) != want || want && !strings.Contains(err.Error(), "400 of 400 answers came whole") {
+				t.Errorf("%s, %d whole: %v", text, whole, err)
+			}
+		}
+	}
+}
+
 // TestSearchOfAChangedTrace: a search does not go on with the probes of a trace that has been changed, though it has as many rows.
 func TestSearchOfAChangedTrace(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "t.jsonl")

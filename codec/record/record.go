@@ -315,6 +315,9 @@ func (r *Record) TPOTNS() int64 {
 	return int64(math.Round(float64(d) / float64(tokens)))
 }
 
+// Whole reports whether the answer came as one document, and not as a stream.
+func (r *Record) Whole() bool { return r.FirstTokenNS == None && r.LastTokenNS != None }
+
 // AtOnce reports whether several tokens of a stream came in one chunk or at one instant, as from a proxy that buffers
 // streams. Of several choices it asks that of each. How long the later ones took is unknown then.
 func (r *Record) AtOnce() bool {

@@ -11,6 +11,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/verdict"
 )
@@ -175,6 +176,23 @@ func (o *Objective) Beyond(r *record.Record) bool {
 	}
 	bound := metrics.SLO{Latency: metrics.FindLatency(o.Metric), LimitNS: o.LimitNS - 1}
 	return bound.Exceeds(r)
+}
+
+// AnsweredWhole says which objective a run cannot tell of, since so many answers came whole and lack its latency; "" if
+// there is none.
+func AnsweredWhole(objectives []Objective, s *metrics.Summary) string {
+	whole := s.Tokens.Whole
+	for _, o := range objectives {
+		bounds := append([]metrics.SLO{{Latency: metrics.FindLatency(o.Metric)}}, o.bounds...)
+		decides := whole > 0 && float64(whole) >= o.Allowed/2*float64(s.Requests.OK)
+		if decides && slices.ContainsFunc(bounds, func(bound metrics.SLO) bool {
+			return bound.Latency >= 0 && metrics.Latencies()[bound.Latency].OfStream
+		}) {
+			return fmt.Sprintf("%s of %s answers came whole, and not as streams: no load tells of %s; bound e2e, or have "+
+				"the servers stream", format.Count(whole), format.Count(s.Requests.OK), o.Text)
+		}
+	}
+	return ""
 }
 
 // concerns reports whether the objective is about the requests of an owner.

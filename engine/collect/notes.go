@@ -78,6 +78,10 @@ func (c *Collector) notes(s *metrics.Summary, all *targetStats, targets []target
 	}
 	add(s.Tokens.AtOnce > 0, "at_once", "%s brought all tokens at one instant, so there is no TPOT or ITL of them%s",
 		format.Many(s.Tokens.AtOnce, "response"), whole)
+	add(s.Tokens.Whole > 0 && !s.Run.AskedWhole, "came_whole",
+		"%s came whole, and not as streams: the server, or a proxy, ignores \"stream\": true, or rows' own bodies ask "+
+			"for that. They have no TTFT, TPOT or ITL",
+		format.Many(s.Tokens.Whole, "answer"))
 	// whole answers have no TPOT, and one NTPOT
 	tpot := cmp.Or(s.TPOTMS, s.NTPOTMS)
 	if tpot != nil && tpot.P50 < hardlyMadeMS && stats.EnoughSamples(tpot.Count, 0.5) {

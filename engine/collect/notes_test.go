@@ -81,6 +81,10 @@ func TestNotes(t *testing.T) {
 		{name: "all tokens at one instant", record: func(r *record.Record) { r.LastTokenNS = r.FirstTokenNS },
 			want: []string{"1 response brought all tokens at one instant, so there is no TPOT or ITL of them; " +
 				"a proxy that buffers streams does that, a server without TCP_NODELAY, or one whose chunks have their output under a name that is not known here, and TTFT is then the time of the whole answer"}},
+		{name: "an answer that came whole", record: func(r *record.Record) { r.FirstTokenNS, r.Chunks = record.None, 0 },
+			want: []string{"1 answer came whole, and not as streams: the server, or a proxy, ignores \"stream\": true, or rows' own bodies ask for that. They have no TTFT, TPOT or ITL"}},
+		{name: "an answer that was asked for whole", record: func(r *record.Record) { r.FirstTokenNS, r.Chunks = record.None, 0 },
+			info: func(i *metrics.Summary) { i.Run.AskedWhole = true }},
 		{name: "shorter", record: func(r *record.Record) { r.OutputTokens = 101 }, info: func(i *metrics.Summary) { i.Limits.ForcedOutput = false },
 			want: []string{"1 of 1 completion shorter than recorded, since the output length was not forced, or the server cut them: throughput and E2E are those of less work"}},
 		{name: "above the ideal", record: func(r *record.Record) { r.CachedTokens = 416 },

@@ -162,7 +162,7 @@ func TestSummaryAgainstOracle(t *testing.T) {
 	s := c.Summary(metrics.Summary{Requests: metrics.Requests{Planned: 4000}, Run: metrics.Run{DurationS: 8}, Limits: limits}, Probed{})
 
 	var sent, ok, resent, early, late, prompt, completion, fromUsage, fromChunks, mismatch, short, long, atOnce, emptyFirst int64
-	var usageTokens, chunks, expected, reported, reportingPrompt, longTokens, above, aboveRequests, unreported int64
+	var usageTokens, chunks, expected, reported, reportingPrompt, longTokens, above, aboveRequests, unreported, whole int64
 	byOutcome := map[string]int64{}
 	for _, m := range all {
 		r := m.r
@@ -187,6 +187,7 @@ func TestSummaryAgainstOracle(t *testing.T) {
 		}
 		prompt += tokens
 		completion += r.CompletionTokens
+		whole += btoi(r.FirstTokenNS == record.None)
 		atOnce += btoi(r.FirstTokenNS != record.None && r.Chunks == 1 && r.CompletionTokens > 1)
 		if r.TokensFrom == record.TokensFromUsage {
 			fromUsage++
@@ -222,7 +223,7 @@ func TestSummaryAgainstOracle(t *testing.T) {
 	expectedRatio, reportedRatio := float64(expected)/float64(prompt), float64(reported)/float64(reportingPrompt)
 	equal(t, "requests", s.Requests, metrics.Requests{Planned: 4000, Sent: sent, OK: ok, Failed: 4000 - ok, Resent: resent, Early: early, Late: late, ByOutcome: byOutcome, Failures: s.Requests.Failures})
 	equal(t, "tokens", s.Tokens, metrics.Tokens{Prompt: prompt, Completion: completion, FromUsage: fromUsage, FromChunks: fromChunks,
-		PerChunk: &perChunk, PromptMismatches: mismatch, CutShort: short, OverLong: long, OverLongTokens: longTokens, AtOnce: atOnce, EmptyFirst: emptyFirst})
+		PerChunk: &perChunk, PromptMismatches: mismatch, CutShort: short, OverLong: long, OverLongTokens: longTokens, AtOnce: atOnce, EmptyFirst: emptyFirst, Whole: whole})
 	equal(t, "prefix cache", s.PrefixCache, metrics.PrefixCache{ExpectedHitRatio: &expectedRatio, ReportedHitRatio: &reportedRatio, HitRatio: &reportedRatio, HitsFrom: "responses",
 		ExpectedTokens: &expected, ReportedTokens: &reported, UnreportedRequests: unreported, AboveIdealTokens: above, AboveIdealRequests: aboveRequests})
 	equal(t, "throughput", s.Throughput, metrics.Throughput{RequestsPerS: float64(ok) / 8, InputTokensPerS: float64(prompt) / 8, OutputTokensPerS: float64(completion) / 8})

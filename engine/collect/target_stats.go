@@ -106,6 +106,9 @@ func (t *tokenCounts) add(r *record.Record) {
 	if r.AtOnce() {
 		t.AtOnce++
 	}
+	if r.Whole() {
+		t.Whole++
+	}
 	if r.Choices > 1 {
 		t.SeveralChoices++
 	}

@@ -265,10 +265,12 @@ type Run struct {
 	API     string   `json:"api" merge:"none"`     // as in --api
 	Model   string   `json:"model" merge:"none"`   // as sent; given by --model or asked from the servers
 	// that requests ask for, those of rows and bodies too; absent if unknown
-	AskedModels []string       `json:"asked_models,omitempty" merge:"none"`
-	Version     string         `json:"version" merge:"none"` // of fastreplay
-	Host        Host           `json:"host" merge:"none"`    // the machine that sent the load
-	Options     map[string]any `json:"options" merge:"none"` // flags as given; secrets are not among them
+	AskedModels []string `json:"asked_models,omitempty" merge:"none"`
+	// answers were asked for whole, by --no-stream or an API without streams; absent otherwise
+	AskedWhole bool           `json:"asked_whole,omitempty" merge:"none"`
+	Version    string         `json:"version" merge:"none"` // of fastreplay
+	Host       Host           `json:"host" merge:"none"`    // the machine that sent the load
+	Options    map[string]any `json:"options" merge:"none"` // flags as given; secrets are not among them
 }
 
 // Arrival is the process by which requests were released at a rate.
@@ -382,6 +384,8 @@ type Tokens struct {
 	OverLong int64 `json:"over_long" merge:"sum"` // requests with more
 	// tokens of those above what they were told to make
 	OverLongTokens int64 `json:"over_long_tokens" merge:"sum"`
+	// requests that were answered whole, so that they have no TTFT, TPOT or ITL
+	Whole int64 `json:"whole" merge:"sum,records"`
 	// requests whose several tokens all came at one instant, so that they have no TPOT
 	AtOnce int64 `json:"at_once" merge:"sum,records"`
 	// requests whose first chunk had no text, if nothing shows that a token was in it. Text came later by more than 5 %

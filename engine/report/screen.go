@@ -667,8 +667,15 @@ func (p *screen) goodput() {
 		bounds[o.Latency] = append(bounds[o.Latency], ms)
 	}
 	for i, l := range metrics.Latencies() {
-		if missed := g.Missed[l.Key]; missed > 0 && bounds[i] != nil {
+		if bounds[i] == nil {
+			continue
+		}
+		none := g.Unmeasured[l.Key]
+		if missed := g.Missed[l.Key] - none; missed > 0 {
 			parts = append(parts, format.Count(missed)+" × "+l.Label+" > "+strings.Join(bounds[i], " or ")+" ms")
+		}
+		if none > 0 {
+			parts = append(parts, format.Count(none)+" without "+l.Label)
 		}
 	}
 	if !slices.ContainsFunc(SLOsOf(p.Summary), func(o metrics.SLO) bool { return o.Field == "" }) {

@@ -45,6 +45,7 @@ func (p *Prepared) Run(run metrics.Run) metrics.Run {
 	run.Warmup = int64(p.o.Warmup)
 	run.Targets = p.URLs()
 	run.API = p.o.API
+	run.AskedWhole = p.o.NoStream
 	run.Model = p.shownModel()
 	for _, name := range p.Facts.Asked {
 		run.AskedModels = append(run.AskedModels, p.Prober.Secrets.Label(name))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -325,7 +326,34 @@ func objective(s *metrics.Summary, unsafe []metrics.Unsafe, text, name, op strin
 	o.Metric = name
 	doubt(&o, s, rest, strings.HasPrefix(op, "<"))
 	doubtForFailures(&o, s, view, rest, op)
+	doubtForWhole(&o, s, rest)
 	return o
+}
+
+// doubtForWhole makes an objective undecided if so many answers came whole, and lack what it bounds, that they decide.
+func doubtForWhole(o *metrics.Objective, s *metrics.Summary, name string) {
+	ofStream := func(latency string) bool {
+		i := metrics.FindLatency(latency)
+		return i >= 0 && metrics.Latencies()[i].OfStream
+	}
+	whole := s.Tokens.Whole
+	lack := ""
+	if latency, _, _ := strings.Cut(name, "."); whole > 0 && ofStream(latency) &&
+		(o.Value == nil || FailuresHide(name, float64(whole)/float64(s.Requests.OK))) {
+		lack = "it"
+	}
+	if name == goodput && s.Goodput != nil && whole > 0 && !o.Met {
+		for _, latency := range slices.Sorted(maps.Keys(s.Goodput.Unmeasured)) {
+			if ofStream(latency) && s.Goodput.Unmeasured[latency] > 0 {
+				lack = latency
+			}
+		}
+	}
+	if lack != "" {
+		o.Met = false
+		o.Doubt = fmt.Sprintf("%s of %s answers came whole and lack %s: have them stream, or bound e2e",
+			format.Count(whole), format.Count(s.Requests.OK), lack)
+	}
 }
 
 // doubtForFailures makes a latency that is met undecided if requests of the view may owe it to others that failed. Then
@@ -440,6 +468,8 @@ func Outcome(o *metrics.Objective) string {
 	switch {
 	case o.Aborted != "":
 		return o.Aborted
+	case o.Doubt != "" && o.Value == nil:
+		return "unknown: " + o.Doubt
 	case o.Value == nil:
 		return "the run has no " + o.Metric
 	case o.Doubt != "":
