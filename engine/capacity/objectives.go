@@ -188,8 +188,9 @@ func AnsweredWhole(objectives []Objective, s *metrics.Summary) string {
 		if decides && slices.ContainsFunc(bounds, func(bound metrics.SLO) bool {
 			return bound.Latency >= 0 && metrics.Latencies()[bound.Latency].OfStream
 		}) {
-			return fmt.Sprintf("%s of %s answers came whole, and not as streams: no load tells of %s; bound e2e, or have "+
-				"the servers stream", format.Count(whole), format.Count(s.Requests.OK), o.Text)
+			return fmt.Sprintf(
+				"%s of %s answers came whole, and not as streams: no load tells of %s; bound e2e, or have the servers stream",
+				format.Count(whole), format.Count(s.Requests.OK), o.Text)
 		}
 	}
 	return ""

@@ -40,13 +40,18 @@ func (c *Collector) notes(s *metrics.Summary, all *targetStats, targets []target
 		"cut_off", "%s cut off and %s not sent, because %s: the verdict does not count them as failed",
 		format.Requests(cut), format.Count(unsent), over)
 	perChunk := stats.OrZero(s.Tokens.PerChunk)
+	t := &all.Tokens
+	coarse := ""
+	// TPOT divides by all tokens but one, and those of the first chunk took none of its time
+	if short := (perChunk - 1) / (float64(t.UsageTokens)/float64(t.FromUsage) - 1); short > metrics.ToleratedShare {
+		coarse = fmt.Sprintf(". TPOT is about %s too short, if first chunks have as many", format.Percent(short))
+	}
 	add(s.Tokens.PerChunk != nil && math.Abs(perChunk-1) > perChunkTolerance,
-		"tokens_per_chunk", "a chunk has %.2f tokens on average: ITL is per chunk, TPOT per token", perChunk)
+		"tokens_per_chunk", "a chunk has %.2f tokens on average: ITL is per chunk, TPOT per token%s", perChunk, coarse)
 	add(s.Tokens.PerChunk != nil && perChunk < 1-perChunkTolerance,
 		"fewer_tokens_than_chunks",
 		"the server counts fewer tokens than it sent chunks: if the first chunk of an answer is none of them, TTFT is "+
 			"too short")
-	t := &all.Tokens
 	add(t.PromptMismatches > 0, "prompt_tokens_differ",
 		"row %d is the first whose prompt tokens differ: %s sent, %s counted",
 		t.FirstMismatch.row, format.Count(t.FirstMismatch.want),

@@ -67,6 +67,8 @@ func TestNotes(t *testing.T) {
 		{name: "nothing"},
 		{name: "tokens per chunk", record: func(r *record.Record) { r.Chunks = 50 },
 			want: []string{"a chunk has 2.00 tokens on average: ITL is per chunk, TPOT per token"}},
+		{name: "100 tokens in 4 chunks, of which 75 came in the time of all but the first", record: func(r *record.Record) { r.Chunks = 4 },
+			want: []string{"a chunk has 25.00 tokens on average: ITL is per chunk, TPOT per token. TPOT is about 24.2 % too short, if first chunks have as many"}},
 		{name: "half a per cent off", record: func(r *record.Record) { r.OutputTokens, r.CompletionTokens, r.Chunks = 1005, 1005, 1000 }},
 		{name: "a little more", record: func(r *record.Record) { r.OutputTokens, r.CompletionTokens, r.Chunks = 1006, 1006, 1000 },
 			want: []string{"a chunk has 1.01 tokens on average: ITL is per chunk, TPOT per token"}},
