@@ -189,7 +189,8 @@ func AnsweredWhole(objectives []Objective, s *metrics.Summary) string {
 			return bound.Latency >= 0 && metrics.Latencies()[bound.Latency].OfStream
 		}) {
 			return fmt.Sprintf(
-				"%s of %s answers came whole, and not as streams: no load tells of %s; bound e2e, or have the servers stream",
+				"%s of %s answers came whole, and not as streams: no load tells of %s; "+
+					"bound e2e, or have the servers stream",
 				format.Count(whole), format.Count(s.Requests.OK), o.Text)
 		}
 	}
