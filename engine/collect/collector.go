@@ -232,8 +232,12 @@ func (c *Collector) Summary(s metrics.Summary, probed Probed) *metrics.Summary {
 	}
 	s.Run.AnsweredS = c.answeredS()
 	all.Latencies.Fill(&s.RunLatencies)
-	s.Intervals = c.intervals(&s)
-	s.Trends = c.trends(&s)
+	if c.timings.spilled == 0 {
+		run := c.timings.sequence()
+		s.Intervals = c.intervals(&s, run)
+		s.Trends = c.trends(&s, run)
+		s.Outages = c.outages(run)
+	}
 	over := s.Run.Partial || s.Run.Cut
 	all.count(&s.Requests, over)
 	s.Requests.Failures = all.Kinds.List(over)
@@ -262,7 +266,6 @@ func (c *Collector) Summary(s metrics.Summary, probed Probed) *metrics.Summary {
 	s.AnswerModels = c.models.several(c.urls, s.Run.AskedModels)
 	s.Endpoints = c.parts.endpoints.summary(2, over)
 	s.Answers = all.Answers.summary(s.Answers)
-	s.Outages = c.outages()
 	s.Actions = c.actions(&s)
 	s.Gateway = all.Gateway.summary()
 	if s.Window == nil { // which has but pieces of jobs

@@ -11,16 +11,35 @@ import (
 // perMille are the percentiles that have intervals. Each makes those behind it wider, so p75 stands apart.
 var perMille, median75 = []int64{500, 900, 950, 990, 999}, []int64{500, 750}
 
-// sectionsOf cuts a run into parts of equally many requests, in the order in which they were sent. Each returned
-// instant is the first of a part that follows another.
-func (t *timings) sectionsOf() (cuts []int64) {
-	sent := make([]int64, 0, t.len())
-	t.each(func(k *timing) { sent = append(sent, k.atNS) })
-	stats.Sort(sent)
-	for i := 1; i < stats.MostSections && len(sent) > 0; i++ {
-		cuts = append(cuts, sent[i*len(sent)/stats.MostSections])
+// sequence is a run in the order in which its requests were sent, or planned where they were not. It is cut into parts
+// of equally many.
+type sequence struct {
+	all  []*timing
+	part []uint8 // of each of all
+	cuts []int64 // the first instants of parts but the first
+}
+
+// sequence is that of all requests, of which none is spilled.
+func (t *timings) sequence() *sequence {
+	type dated struct {
+		ns int64
+		of *timing
 	}
-	return cuts
+	dates := make([]dated, 0, t.len())
+	t.each(func(k *timing) { dates = append(dates, dated{k.atNS, k}) })
+	stats.SortBy(dates, func(d *dated) int64 { return d.ns }) // which are near, while timings are not
+	s := &sequence{
+		all:  make([]*timing, len(dates)),
+		part: make([]uint8, len(dates)),
+	}
+	for i := 1; i < stats.MostSections && len(dates) > 0; i++ {
+		s.cuts = append(s.cuts, dates[i*len(dates)/stats.MostSections].ns)
+	}
+	for i, d := range dates {
+		s.all[i] = d.of
+		s.part[i] = uint8(sectionAt(s.cuts, d.ns))
+	}
+	return s
 }
 
 // sectionAt is the part of the run that an instant is in, by the first instants of parts but the first.
@@ -60,18 +79,14 @@ func (t *timings) sessionGroups() (of map[int64]uint8, groups int) {
 
 // intervals are those of all latencies that timings have, or that follow from these. Of values in buckets there are
 // none.
-func (c *Collector) intervals(s *metrics.Summary) (out []metrics.Interval) {
-	if c.timings.spilled > 0 {
-		return nil
-	}
-	cuts := c.timings.sectionsOf()
+func (c *Collector) intervals(s *metrics.Summary, run *sequence) (out []metrics.Interval) {
 	group, groups := c.timings.sessionGroups()
 	values := make([]stats.Sample, 0, c.timings.len()) // of one latency after the other
 	for i := range latencies {
 		if q, _ := s.Latency(i); q == nil || q.FromHistogram {
 			continue
 		}
-		sections := c.timings.sections(i, cuts, group, groups, values)
+		sections := run.sections(i, group, groups, values)
 		if sections == nil {
 			continue
 		}
@@ -93,15 +108,12 @@ func (c *Collector) intervals(s *metrics.Summary) (out []metrics.Interval) {
 }
 
 // sections are the values of a latency by section, in the memory of values, which is empty; nil if there are none.
-func (t *timings) sections(
-	latency int, cuts []int64, group map[int64]uint8, groups int, values []stats.Sample,
-) *stats.Sections {
-	t.each(func(k *timing) {
+func (s *sequence) sections(latency int, group map[int64]uint8, groups int, values []stats.Sample) *stats.Sections {
+	for i, k := range s.all {
 		if ns := k.of(latency); ns != record.None {
-			section := uint8(sectionAt(cuts, k.atNS))
-			values = append(values, stats.Sample{Value: ns, Section: section, Group: group[k.session]})
+			values = append(values, stats.Sample{Value: ns, Section: s.part[i], Group: group[k.session]})
 		}
-	})
+	}
 	if len(values) == 0 {
 		return nil
 	}

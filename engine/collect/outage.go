@@ -26,31 +26,25 @@ const (
 type failingPlace struct{ target, endpoint int32 }
 
 // outages lists at most one for each address of each target, in order of beginning.
-func (c *Collector) outages() []metrics.Outage {
-	if c.timings.spilled > 0 {
-		return nil
-	}
+func (c *Collector) outages(run *sequence) []metrics.Outage {
 	of := map[failingPlace][]*timing{}
 	endpoints := map[int32]int{}
-	c.timings.each(func(k *timing) {
+	for _, k := range run.all {
 		if stopped(k.outcome) || k.target < 0 || int(k.target) >= len(c.urls) {
-			return
+			continue
 		}
 		at := failingPlace{k.target, k.endpoint}
 		if of[at] == nil {
 			endpoints[k.target]++
 		}
 		of[at] = append(of[at], k)
-	})
+	}
 	type placed struct {
 		metrics.Outage
 		at failingPlace
 	}
 	var found []placed
 	for at, list := range of {
-		slices.SortStableFunc(list, func(a, b *timing) int {
-			return cmp.Compare(a.atNS, b.atNS)
-		})
 		from, to, ok := worstStretch(list)
 		if !ok {
 			continue

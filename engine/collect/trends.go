@@ -34,11 +34,8 @@ func (b *bySection) instantS(part float64) float64 {
 }
 
 // trends are those of a run of at least five ok requests a section.
-func (c *Collector) trends(s *metrics.Summary) (out []metrics.Trend) {
-	if c.timings.spilled > 0 {
-		return nil
-	}
-	by, spans := c.timings.bySection()
+func (c *Collector) trends(s *metrics.Summary, run *sequence) (out []metrics.Trend) {
+	by, spans := run.bySection()
 	if slices.Min(by.ok[:]) < 5 {
 		return nil
 	}
@@ -127,36 +124,40 @@ func quarter(values, weights []float64, last bool) float64 {
 }
 
 // bySection returns that and for how long requests of each section were planned, in ns.
-func (t *timings) bySection() (by *bySection, spans []float64) {
+func (s *sequence) bySection() (by *bySection, spans []float64) {
 	by = new(bySection)
-	by.cuts = t.sectionsOf()
+	by.cuts = s.cuts
 	for l := range by.latencies {
 		for j := range by.latencies[l] {
-			by.latencies[l][j] = make([]int64, 0, t.len()/stats.MostSections+1)
+			by.latencies[l][j] = make([]int64, 0, len(s.all)/stats.MostSections+1)
 		}
 	}
-	ends := make([]int64, 0, t.len())
-	sent := make([]*timing, 0, t.len())
-	t.each(func(k *timing) {
+	ends := make([]int64, 0, len(s.all))
+	for _, k := range s.all {
 		if k.sent {
-			sent = append(sent, k)
 			ends = append(ends, k.endNS)
 		}
-	})
+	}
 	stats.Sort(ends)
-	stats.SortBy(sent, func(k **timing) int64 { return (*k).atNS })
 	spans = make([]float64, stats.MostSections)
+	sent := 0
 	ended := 0
-	for i, k := range sent {
+	var before *timing
+	for i, k := range s.all {
+		if !k.sent {
+			continue
+		}
+		sent++
 		for ended < len(ends) && ends[ended] <= k.atNS {
 			ended++
 		}
-		j := sectionAt(by.cuts, k.atNS)
+		j := s.part[i]
 		by.requests[j]++
-		by.inFlight[j] += float64(i + 1 - ended)
-		if k.plannedNS != record.None && i > 0 && sent[i-1].plannedNS != record.None {
-			spans[j] += float64(k.plannedNS - sent[i-1].plannedNS)
+		by.inFlight[j] += float64(sent - ended)
+		if before != nil && k.plannedNS != record.None && before.plannedNS != record.None {
+			spans[j] += float64(k.plannedNS - before.plannedNS)
 		}
+		before = k
 		if k.outcome != record.OK {
 			continue
 		}

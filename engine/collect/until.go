@@ -90,7 +90,7 @@ func (u *Precision) measure(c *Collector, n int64) {
 		return
 	}
 	group, groups := c.timings.sessionGroups()
-	sections := c.timings.sections(u.latency, c.timings.sectionsOf(), group, groups, nil)
+	sections := c.timings.sequence().sections(u.latency, group, groups, nil)
 	if sections == nil {
 		return
 	}

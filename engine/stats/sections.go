@@ -60,6 +60,7 @@ type cut struct {
 	counts []float64 // values of each part
 	ranks  []float64 // of each part: its ranks from the middle one, as shares of all values, summed
 	says   float64   // as how many parts of one size they are
+	coarse bool      // its parts are made of the first cut's
 	alike  float64   // by how many times more parts may vary than they show, since they are alike or wander
 }
 
@@ -68,11 +69,21 @@ func NewSections(values []Sample, groups int) *Sections {
 	SortBy(values, func(v *Sample) int64 { return v.Value })
 	s := &Sections{sorted: values}
 	for m := MostSections; m >= fewestSections; m /= 2 {
-		if len(values) >= m*leastInSection {
-			s.cut(m, func(v *Sample) int {
-				return int(v.Section) * m / MostSections
-			})
+		if len(values) < m*leastInSection {
+			continue
 		}
+		part := func(v *Sample) int { return int(v.Section) * m / MostSections }
+		if len(s.cuts) == 0 {
+			s.cut(m, part)
+			continue
+		}
+		finest := s.cuts[0]
+		s.add(&cut{
+			part:   part,
+			counts: sumUp(finest.counts, m),
+			ranks:  sumUp(finest.ranks, m),
+			coarse: true,
+		})
 	}
 	if len(s.cuts) == 0 {
 		s.unknown = TooFew
@@ -108,7 +119,6 @@ func (s *Sections) cut(m int, part func(*Sample) int) {
 		part:   part,
 		counts: make([]float64, m),
 		ranks:  make([]float64, m),
-		alike:  1,
 	}
 	n := float64(len(s.sorted))
 	for from := 0; from < len(s.sorted); {
@@ -119,8 +129,24 @@ func (s *Sections) cut(m int, part func(*Sample) int) {
 			c.counts[part(&s.sorted[from])]++
 		}
 	}
+	s.add(c)
+}
+
+// add adds a cut whose parts are counted.
+func (s *Sections) add(c *cut) {
+	n := float64(len(s.sorted))
 	c.says = n * n / squares(c.counts)
+	c.alike = 1
 	s.cuts = append(s.cuts, c)
+}
+
+// sumUp adds up what neighbouring parts of the finest cut have, for one of m parts.
+func sumUp(finest []float64, m int) []float64 {
+	sums := make([]float64, m)
+	for i, v := range finest {
+		sums[i*m/len(finest)] += v
+	}
+	return sums
 }
 
 // noise is the variance that the ranks of each part have if values are independent.
@@ -183,7 +209,11 @@ func (s *Sections) Intervals(perMille []int64) []*[2]int64 {
 			return cmp.Compare(v.Value, value)
 		})
 		for i, c := range s.cuts {
-			c.count(less[i], s.sorted[passed:from], 1)
+			if c.coarse {
+				less[i] = sumUp(less[0], len(c.counts))
+			} else {
+				c.count(less[i], s.sorted[passed:from], 1)
+			}
 		}
 		passed = from
 		out[k] = s.interval(p, from, less, worst)

@@ -21,11 +21,12 @@ func Sort(values []int64) {
 	SortBy(values, func(v *int64) int64 { return *v })
 }
 
-// SortBy sorts values by their keys, digit by digit of how far they are above the least one. It takes memory for as
-// many values again, and for 200,000 latencies a sixth of the time that comparing them takes.
+// SortBy sorts values by their keys, digit by digit of how far they are above the least one. Of equal keys the first
+// stays the first. It takes memory for as many values again, and for 200,000 latencies a sixth of the time that
+// comparing them takes.
 func SortBy[T any](values []T, key func(*T) int64) {
 	if len(values) < fewToSort {
-		slices.SortFunc(values, func(a, b T) int { return cmp.Compare(key(&a), key(&b)) })
+		slices.SortStableFunc(values, func(a, b T) int { return cmp.Compare(key(&a), key(&b)) })
 		return
 	}
 	least := key(&values[0])
