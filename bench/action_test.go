@@ -127,6 +127,10 @@ func TestAction(t *testing.T) {
 		expect.Equal(t, bytes.Contains(page, []byte("<html")), true, "%s: the page", name)
 	}
 
+	for _, more := range [][]string{{"FAIL_IF=ttft.p50:+5%"}, {"REQUIRE=ttft.p50<10s", "BASELINE_URL=" + fast.url}, {"REQUIRE=ttft.p50<10s", "BASELINE=" + root}} {
+		got := act(t, with(append(more, "OUTPUT="+filepath.Join(root, "unasked"))...)...)
+		expect.Equal(t, got.code, 2, "a gate of which nobody is asked: %q", more)
+	}
 	wrong := act(t, with("OUTPUT="+filepath.Join(root, "wrong"), "REQUIRE=ttft.p50<$(touch x)")...)
 	expect.Equal(t, wrong.code, 2, "what no objective can be is refused, and run by no shell")
 }

@@ -72,8 +72,10 @@ type response struct {
 	emptyFinishNS int64
 	leading       int64 // token chunks before the first text
 	usageTokens   int64
-	marks         bool // answers of this API have a mark when they are finished
-	finished      bool // a finish reason or [DONE] was seen
+	thought       int64 // tokens of usageTokens that are reasoning
+	reasoned      bool  // some reasoning came
+	marks         bool  // answers of this API have a mark when they are finished
+	finished      bool  // a finish reason or [DONE] was seen
 
 	finish, finishLabel string // the latest finish reason, and how records name it: the next answer may say the same
 
@@ -106,6 +108,8 @@ func (p *response) begin(rec *record.Record) {
 	p.emptyFinishNS = record.None
 	p.leading = 0
 	p.usageTokens = record.None
+	p.thought = 0
+	p.reasoned = false
 	p.finished = false
 	p.streamError = false
 	p.reusable = false
@@ -358,6 +362,7 @@ func (p *response) onToken(text, reasoning bool, choices uint64, nowNS int64) {
 // reasoning is the first text, such chunks were none of the answer.
 func (p *response) noteOutput(text, reasoning bool, nowNS int64) {
 	rec := p.rec
+	p.reasoned = p.reasoned || reasoning
 	textless := rec.FirstTextNS == record.None
 	switch {
 	case reasoning && textless:
@@ -397,6 +402,7 @@ func (p *response) onDelta(d *api.Delta) {
 		if d.MoreTokens >= 0 {
 			p.usageTokens = max(0, p.usageTokens) + int64(d.MoreTokens)
 		}
+		keepCount(&p.thought, d.ReasoningTokens)
 		keepCount(&rec.PromptTokens, d.PromptTokens)
 		keepCount(&rec.CachedTokens, d.CachedTokens)
 	}
@@ -471,6 +477,7 @@ func (p *response) endStream() {
 		p.onToken(false, false, p.emptyFinish, p.emptyFinishNS)
 	}
 	p.countTokens()
+	p.countHidden()
 	p.countChoices()
 	if rec.Instance+rec.PrefillInstance != "" && len(p.gaps) > 0 && len(p.spans) == 1 {
 		rec.SecondGapNS = p.gaps[0]
@@ -483,6 +490,9 @@ func (p *response) endStream() {
 	case rec.Chunks == 0:
 		rec.Outcome = record.BadResponse
 		rec.Error = "the stream carried no token chunk"
+	case p.marks && rec.FinishReason == "" && p.usageTokens == record.None: // as of a proxy that lost the server
+		rec.Outcome = record.Truncated
+		rec.Error = "the stream ended with neither a finish reason nor a count of tokens"
 	default:
 		rec.Outcome = record.OK
 		p.forced.end(rec)
@@ -576,6 +586,16 @@ func (p *response) countTokens() {
 	case p.rec.Chunks > 0:
 		p.rec.CompletionTokens = p.rec.Chunks
 		p.rec.TokensFrom = record.TokensFromChunks
+	}
+}
+
+// countHidden notes reasoning that was counted and did not come. If it came, then as reasoning, or in more chunks than
+// the rest of the answer has tokens; the first chunk may be none.
+func (p *response) countHidden() {
+	rec := p.rec
+	sent := p.usageTokens - p.thought
+	if p.thought > 0 && !p.reasoned && sent > 0 && rec.Chunks-1 <= sent {
+		rec.HiddenTokens = p.thought
 	}
 }
 

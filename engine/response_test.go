@@ -118,7 +118,8 @@ func TestResponseOutcomes(t *testing.T) {
 		{name: "whole stream", raw: chunked(events(3, finish, usage(9, 3, 0), done)), chunks: 3},
 		{name: "last token is in the finish chunk", raw: chunked(events(3, finish, usage(9, 4, 0), done)), chunks: 4},
 		{name: "no usage", raw: chunked(events(3, finish, done)), chunks: 3},
-		{name: "no finish but DONE", raw: chunked(events(3, done)), chunks: 3},
+		{name: "no finish but DONE", raw: chunked(events(3, usage(9, 3, 0), done)), chunks: 3},
+		{name: "no finish and no usage, but DONE", raw: chunked(events(3, done)), outcome: record.Truncated, chunks: 3, err: "neither a finish reason nor a count"},
 		{name: "last event lacks its blank line", raw: responseText(200, sse, strings.TrimSuffix(events(2, finish), "\n\n")), chunks: 2},
 		{name: "ends inside an event", raw: responseText(200, sse, events(2, finish)+"data: {\"cho"), outcome: record.Truncated, chunks: 2, err: "inside an event", spent: true},
 		{name: "read to close", raw: "HTTP/1.1 200 OK\r\n" + sse + "\r\n" + events(2, finish, done), end: io.EOF, chunks: 2, spent: true},
@@ -171,6 +172,28 @@ func TestResponseOutcomes(t *testing.T) {
 				expect.Equal(t, rec.Outcome == record.OK, rec.Error == "", "pieces of %d: outcome %v with error %q", size, rec.Outcome, rec.Error)
 			}
 		})
+	}
+}
+
+// TestHiddenReasoning: reasoning that is counted and does not come takes no part in the time per token.
+func TestHiddenReasoning(t *testing.T) {
+	counted := func(thought int) string {
+		return fmt.Sprintf(`{"choices":[],"usage":{"completion_tokens":10,"completion_tokens_details":{"reasoning_tokens":%d}}}`, thought)
+	}
+	reasons := `data: {"choices":[{"index":0,"delta":{"reasoning_content":"hm"}}]}` + "\n\n"
+	for raw, hidden := range map[string]int64{
+		events(3, finish, counted(7), done):              7,
+		emptyEvent + events(3, finish, counted(7), done): 7,
+		events(10, finish, counted(7), done):             record.None, // it is text, as of <think>
+		events(10, finish, counted(0), done):             record.None,
+		events(3, finish, counted(10), done):             record.None, // what came is none of it
+		reasons + events(2, finish, counted(7), done):    record.None,
+	} {
+		p, rec := newResponse(t, true)
+		play(p, [][]byte{[]byte(chunked(raw))}, nil)
+		expect.Equal(t, rec.HiddenTokens, hidden, raw)
+		expect.Equal(t, rec.CompletionTokens, 10, raw)
+		expect.Equal(t, rec.SentTokens(), 10-max(0, hidden), raw)
 	}
 }
 

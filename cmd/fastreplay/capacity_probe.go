@@ -410,7 +410,7 @@ func (s *searching) judge(
 			return r.Code.Shifts(o.Metric) != 0 || o.Metric == "goodput" // whose limits may be on any latency
 		}
 		switch {
-		case r.Code == metrics.Models || r.Code == metrics.EmptyFirst:
+		case r.Code == metrics.Models || r.Code.Shifts("tpot") != 0:
 			out.Why = strings.Join(format.Present(r.What, out.Why), ": ")
 			if r.Code == metrics.Models || slices.ContainsFunc(s.objectives, shifted) {
 				out.Limited = cmp.Or(out.Limited, r.What)

@@ -41,6 +41,8 @@ type Delta struct {
 	// MoreTokens is how many completion tokens the event adds to those before it, of servers that count so; -1 where
 	// absent.
 	MoreTokens int
+	// ReasoningTokens are those of CompletionTokens that the server calls reasoning; -1 where absent.
+	ReasoningTokens int
 	// CachedTokens is how many prompt tokens came from the prefix cache; -1 where absent.
 	CachedTokens int
 	// Tiers tell them apart by the tier of the cache that had them.
@@ -77,6 +79,7 @@ func (d *Delta) Reset() {
 	d.PromptTokens = -1
 	d.CompletionTokens = -1
 	d.MoreTokens = -1
+	d.ReasoningTokens = -1
 	d.CachedTokens = -1
 	d.Tiers = Tiers{-1, -1, -1}
 	d.Done = false

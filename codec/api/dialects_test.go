@@ -124,6 +124,7 @@ func responsesMeaning(o ordered) said {
 	usage := flat.inner("usage")
 	s.counts(usage, map[string]*int{"input_tokens": &s.Prompt, "output_tokens": &s.Completion})
 	s.details(usage, "input_tokens_details")
+	s.counts(usage.inner("output_tokens_details"), map[string]*int{"reasoning_tokens": &s.Thought})
 	s.IsError = commonError(flat, false) || o.lastText("type") == "error"
 	switch status := flat.lastText("status"); status {
 	case "completed":

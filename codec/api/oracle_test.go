@@ -80,14 +80,14 @@ func decodeValue(dec *json.Decoder) (any, error) {
 type said struct {
 	Token, Text, EmptyFinish, Done, HasUsage, IsError bool
 	Finish                                            string
-	Prompt, Completion, More, Cached                  int
+	Prompt, Completion, More, Cached, Thought         int
 	Content                                           string
 	Tool, Reasoning                                   bool
 	Tiers                                             Tiers
 }
 
 func saidBy(d *Delta) said {
-	return said{d.Token, d.Text, d.EmptyFinish, d.Done, d.HasUsage(), d.IsError, d.Finish, d.PromptTokens, d.CompletionTokens, d.MoreTokens, d.CachedTokens,
+	return said{d.Token, d.Text, d.EmptyFinish, d.Done, d.HasUsage(), d.IsError, d.Finish, d.PromptTokens, d.CompletionTokens, d.MoreTokens, d.CachedTokens, d.ReasoningTokens,
 		string(unescaped(d.Content)), d.Tool, d.Reasoning, d.Tiers}
 }
 
@@ -106,7 +106,7 @@ func (s said) String() string {
 	}{
 		{"token", s.Token}, {"text", s.Text}, {"reasoning", s.Reasoning}, {"tool", s.Tool}, {"empty finish", s.EmptyFinish}, {"done", s.Done}, {"usage", s.HasUsage},
 		{fmt.Sprint("prompt=", s.Prompt), s.Prompt >= 0}, {fmt.Sprint("completion=", s.Completion), s.Completion >= 0}, {fmt.Sprint("more=", s.More), s.More >= 0},
-		{fmt.Sprint("cached=", s.Cached), s.Cached >= 0}, {fmt.Sprint("tiers=", s.Tiers), s.Tiers.Known()}, {"finish=" + s.Finish, s.Finish != ""}, {"content=" + s.Content, s.Content != ""}, {"error", s.IsError},
+		{fmt.Sprint("cached=", s.Cached), s.Cached >= 0}, {fmt.Sprint("thought=", s.Thought), s.Thought >= 0}, {fmt.Sprint("tiers=", s.Tiers), s.Tiers.Known()}, {"finish=" + s.Finish, s.Finish != ""}, {"content=" + s.Content, s.Content != ""}, {"error", s.IsError},
 	} {
 		if w.is {
 			words += w.word + " "
@@ -279,6 +279,7 @@ func addUsage(s *said, usage ordered) {
 	hit := -1
 	s.counts(usage, map[string]*int{"prompt_tokens": &s.Prompt, "completion_tokens": &s.Completion, "prompt_cache_hit_tokens": &hit})
 	s.details(usage, "prompt_tokens_details")
+	s.counts(usage.inner("completion_tokens_details"), map[string]*int{"reasoning_tokens": &s.Thought})
 	if s.Cached < 0 {
 		s.Cached = hit
 	}

@@ -266,6 +266,8 @@ func (p *parser) usage() {
 			p.d.CompletionTokens = p.Count()
 		case "prompt_tokens_details":
 			p.promptDetails()
+		case "completion_tokens_details":
+			p.outputDetails()
 		case "prompt_cache_hit_tokens":
 			hit = p.Count()
 		}
@@ -285,6 +287,12 @@ func (p *parser) promptDetails() {
 		case "external_cached_tokens":
 			p.d.Tiers.External = p.Count()
 		}
+	}
+}
+
+func (p *parser) outputDetails() {
+	for range p.Only("reasoning_tokens") {
+		p.d.ReasoningTokens = p.Count()
 	}
 }
 

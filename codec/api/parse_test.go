@@ -14,7 +14,7 @@ import (
 	"github.com/fastreplay/fastreplay/bench/must"
 )
 
-var nothing = said{Prompt: -1, Completion: -1, More: -1, Cached: -1, Tiers: Tiers{-1, -1, -1}}
+var nothing = said{Prompt: -1, Completion: -1, More: -1, Cached: -1, Thought: -1, Tiers: Tiers{-1, -1, -1}}
 
 // document is what a server sends, and what it means to the API that reads it.
 type document struct{ api, name, in, want string }

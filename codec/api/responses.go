@@ -132,6 +132,8 @@ func (p *parser) inputUsage() {
 			p.d.CompletionTokens = p.Count()
 		case "input_tokens_details":
 			p.promptDetails()
+		case "output_tokens_details":
+			p.outputDetails()
 		}
 	}
 }

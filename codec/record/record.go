@@ -114,6 +114,8 @@ type Record struct {
 	OutputTokens int64 `json:"recorded_output_tokens"` // completion length in the trace, which is asked for
 	// completion length as the server counted it, or token chunks
 	CompletionTokens int64 `json:"completion_tokens"`
+	// of these, reasoning that the server counted and did not send; absent if there is none
+	HiddenTokens int64 `json:"hidden_tokens,omitempty"`
 	// usage, or chunks if the server sent no usage and chunks were counted
 	TokensFrom TokensFrom `json:"tokens_from"`
 	Chunks     int64      `json:"chunks"`            // token chunks that came
@@ -182,7 +184,7 @@ func (r *Record) Clear() {
 		DepartedNS: None, AckedNS: None, HeadersNS: None, FirstTokenNS: None, FirstTextNS: None, FirstOutputNS: None,
 		LastTokenNS: None, DoneNS: None,
 		SecondGapNS: None, GatewayNS: None, UpstreamNS: None, DecodeNS: None,
-		InputTokens: None, PromptTokens: None, OutputTokens: None, CompletionTokens: None,
+		InputTokens: None, PromptTokens: None, OutputTokens: None, CompletionTokens: None, HiddenTokens: None,
 		RecordedCachedTokens: None, ExpectedCachedTokens: None, CachedTokens: None, CachedDeviceTokens: None,
 		CachedHostTokens: None, CachedExternalTokens: None, LeastCachedTokens: None,
 		MostCachedTokens: None, BuiltTokens: None,
@@ -336,10 +338,15 @@ func (r *Record) TPOTMostNS() int64 {
 	return ns * max(1, r.Choices) / tokens
 }
 
+// SentTokens is how many of the completion tokens came.
+func (r *Record) SentTokens() int64 {
+	return max(0, r.CompletionTokens) - max(0, r.HiddenTokens)
+}
+
 // decoded is how long the tokens after the first took, and how many these are; of several choices all together.
 func (r *Record) decoded() (ns, tokens int64) {
 	ns = span(r.FirstTokenNS, r.LastTokenNS)
-	tokens = max(0, r.CompletionTokens)
+	tokens = r.SentTokens()
 	if r.Choices > 1 {
 		return r.DecodeNS, tokens - r.Choices
 	}

@@ -131,13 +131,17 @@ func TestAppendJSONAgainstOracle(t *testing.T) {
 			"cached_tokens": num(r.CachedTokens), "status": num(r.Status), "outcome": str(r.Outcome.String()), "error": str(r.Error),
 			"resent": num(r.Resent), "bytes_sent": num(r.BytesSent), "bytes_received": num(r.BytesReceived),
 		}
+		sent := r.CompletionTokens
+		if r.HiddenTokens != None {
+			sent = max(0, sent) - r.HiddenTokens
+		}
 		switch {
 		case r.FirstTokenNS != None && r.Chunks > 0 && r.Chunks <= max(1, r.Choices): // one chunk a choice
 		case r.FirstTokenNS != None && (r.Choices > 1 && r.DecodeNS == 0 || r.Choices < 2 && r.FirstTokenNS == r.LastTokenNS): // one instant
-		case r.Choices > 1 && r.CompletionTokens > r.Choices:
-			want["tpot_ms"] = ms(0, r.DecodeNS, r.CompletionTokens-r.Choices)
-		case r.Choices < 2 && r.CompletionTokens >= 2:
-			want["tpot_ms"] = ms(r.FirstTokenNS, r.LastTokenNS, r.CompletionTokens-1)
+		case r.Choices > 1 && sent > r.Choices:
+			want["tpot_ms"] = ms(0, r.DecodeNS, sent-r.Choices)
+		case r.Choices < 2 && sent >= 2:
+			want["tpot_ms"] = ms(r.FirstTokenNS, r.LastTokenNS, sent-1)
 		}
 		if r.Choices > 1 {
 			want["choices"] = num(r.Choices)
@@ -147,7 +151,7 @@ func TestAppendJSONAgainstOracle(t *testing.T) {
 		}
 		for key, n := range map[string]int64{
 			"job": r.Job, "job_requests": r.JobRequests, "job_before": r.JobBefore, "depth": r.Depth, "job_recorded_ns": r.JobRecordedNS,
-			"wrong_tokens": r.WrongTokens, "wrong_at": r.WrongAt, "wrong_got": r.WrongGot, "wrong_want": r.WrongWant, "recorded_cached_tokens": r.RecordedCachedTokens,
+			"wrong_tokens": r.WrongTokens, "wrong_at": r.WrongAt, "wrong_got": r.WrongGot, "wrong_want": r.WrongWant, "recorded_cached_tokens": r.RecordedCachedTokens, "hidden_tokens": r.HiddenTokens,
 			"cached_device_tokens": r.CachedDeviceTokens, "cached_host_tokens": r.CachedHostTokens, "cached_external_tokens": r.CachedExternalTokens,
 			"second_gap_ns": r.SecondGapNS, "gateway_ns": r.GatewayNS, "upstream_ns": r.UpstreamNS,
 		} {

@@ -59,6 +59,9 @@ func (c *Collector) notes(s *metrics.Summary, all *targetStats, targets []target
 	add(s.Tokens.FromChunks > 0, "tokens_from_chunks",
 		"the server counted no tokens in %s: their completion tokens are counted chunks",
 		format.Requests(s.Tokens.FromChunks))
+	add(t.Hidden > 0, "hidden_tokens",
+		"the server counted reasoning in %s that it did not send: TTFT and TPOT are of what came",
+		format.Requests(t.Hidden))
 	add(s.Tokens.OverLong > 0, "over_long", "%s longer than recorded", format.Many(s.Tokens.OverLong, "completion"))
 	add(s.Tokens.CutShort > 0 && !s.Limits.ForcedOutput,
 		"cut_short",

@@ -161,7 +161,7 @@ func TestSummaryAgainstOracle(t *testing.T) {
 	limits.MaxDriftNS = 1000
 	s := c.Summary(metrics.Summary{Requests: metrics.Requests{Planned: 4000}, Run: metrics.Run{DurationS: 8}, Limits: limits}, Probed{})
 
-	var sent, ok, resent, early, late, prompt, completion, fromUsage, fromChunks, mismatch, short, long, atOnce, emptyFirst int64
+	var sent, ok, resent, early, late, prompt, completion, fromUsage, fromChunks, fewer, mismatch, short, long, atOnce, emptyFirst int64
 	var usageTokens, chunks, expected, reported, reportingPrompt, longTokens, above, aboveRequests, unreported, whole int64
 	byOutcome := map[string]int64{}
 	for _, m := range all {
@@ -204,6 +204,7 @@ func TestSummaryAgainstOracle(t *testing.T) {
 			}
 		} else {
 			fromChunks++
+			fewer += btoi(r.CompletionTokens < r.OutputTokens)
 		}
 		expected += r.ExpectedCachedTokens
 		if m.target == targets-1 || r.TokensFrom == record.TokensFromChunks && r.CachedTokens == record.None {
@@ -222,12 +223,12 @@ func TestSummaryAgainstOracle(t *testing.T) {
 	perChunk := float64(usageTokens) / float64(chunks)
 	expectedRatio, reportedRatio := float64(expected)/float64(prompt), float64(reported)/float64(reportingPrompt)
 	equal(t, "requests", s.Requests, metrics.Requests{Planned: 4000, Sent: sent, OK: ok, Failed: 4000 - ok, Resent: resent, Early: early, Late: late, ByOutcome: byOutcome, Failures: s.Requests.Failures})
-	equal(t, "tokens", s.Tokens, metrics.Tokens{Prompt: prompt, Completion: completion, FromUsage: fromUsage, FromChunks: fromChunks,
+	equal(t, "tokens", s.Tokens, metrics.Tokens{Prompt: prompt, Completion: completion, FromUsage: fromUsage, FromChunks: fromChunks, FewerChunks: fewer,
 		PerChunk: &perChunk, PromptMismatches: mismatch, CutShort: short, OverLong: long, OverLongTokens: longTokens, AtOnce: atOnce, EmptyFirst: emptyFirst, Whole: whole})
 	equal(t, "prefix cache", s.PrefixCache, metrics.PrefixCache{ExpectedHitRatio: &expectedRatio, ReportedHitRatio: &reportedRatio, HitRatio: &reportedRatio, HitsFrom: "responses",
 		ExpectedTokens: &expected, ReportedTokens: &reported, UnreportedRequests: unreported, AboveIdealTokens: above, AboveIdealRequests: aboveRequests})
 	equal(t, "throughput", s.Throughput, metrics.Throughput{RequestsPerS: float64(ok) / 8, InputTokensPerS: float64(prompt) / 8, OutputTokensPerS: float64(completion) / 8})
-	if early == 0 || late == 0 || late == sent || mismatch == 0 || short == 0 || long == 0 || fromChunks == 0 || above == 0 || len(byOutcome) != record.Outcomes {
+	if early == 0 || late == 0 || late == sent || mismatch == 0 || short == 0 || long == 0 || fromChunks == 0 || fewer == 0 || above == 0 || len(byOutcome) != record.Outcomes {
 		t.Fatal("the workload does not cover everything")
 	}
 

@@ -34,6 +34,7 @@ type tokenCounts struct {
 	UsageTokens    int64         `merge:"sum"`
 	Chunks         int64         `merge:"sum"`   // of requests that have both
 	FirstMismatch  tokenMismatch `merge:"first"` // of PromptMismatches
+	Hidden         int64         `merge:"sum"`   // requests with tokens that were counted and not sent
 }
 
 // tokenMismatch is a row whose prompt had other tokens than were sent.
@@ -126,6 +127,9 @@ func (t *tokenCounts) add(r *record.Record) {
 	switch r.TokensFrom {
 	case record.TokensFromChunks:
 		t.FromChunks++
+		if r.CompletionTokens < max(1, r.Choices)*r.OutputTokens {
+			t.FewerChunks++
+		}
 	case record.TokensFromUsage:
 		t.FromUsage++
 		t.addUsage(r)
@@ -138,8 +142,9 @@ func (t *tokenCounts) addUsage(r *record.Record) {
 	if r.CompletionTokens == record.None {
 		return
 	}
+	t.Hidden += min(1, max(0, r.HiddenTokens))
 	if r.Chunks > 0 {
-		t.UsageTokens += r.CompletionTokens
+		t.UsageTokens += r.SentTokens()
 		t.Chunks += r.Chunks
 	}
 	choices := max(1, r.Choices) // usage counts the tokens of all, and of best_of perhaps of those that did not come

@@ -237,7 +237,7 @@ func hideTwins(all []Metric) {
 }
 
 // noteMixed names a side whose runs went to different servers, such as one that got a run of the other side. It also
-// names a run that several models answered, or another than was asked for, or whose first chunks may be no tokens.
+// names a run that several models answered, or another than was asked for, or whose tokens nobody knows.
 func (r *Result) noteMixed(name string, s *Side) {
 	mixed := func(of *run) bool {
 		return len(of.summary.AnswerModels) > 0
@@ -255,10 +255,10 @@ func (r *Result) noteMixed(name string, s *Side) {
 	}
 	for _, run := range s.runs {
 		reasons := run.summary.Verdict.Reasons
-		i := slices.IndexFunc(reasons, func(reason metrics.Reason) bool { return reason.Code == metrics.EmptyFirst })
+		i := slices.IndexFunc(reasons, func(reason metrics.Reason) bool { return reason.Code.Shifts("tpot") != 0 })
 		if i >= 0 {
-			r.emptyFirst = &reasons[i]
-			r.note("%s has a run in which first chunks have no text: %s", name, r.emptyFirst.What)
+			r.shift = &reasons[i]
+			r.note("%s has a run in which %s", name, r.shift.What)
 			break
 		}
 	}

@@ -738,7 +738,7 @@ func TestEmptyFirst(t *testing.T) {
 		if answer, words := r.Judge(gate); answer != Passed {
 			t.Errorf("%s without: %s", bounds, words)
 		}
-		r.emptyFirst = &metrics.Reason{Code: metrics.EmptyFirst}
+		r.shift = &metrics.Reason{Code: metrics.EmptyFirst}
 		if answer, words := r.Judge(gate); answer != want {
 			t.Errorf("%s: %s", bounds, words)
 		}
@@ -754,7 +754,7 @@ func TestEmptyFirst(t *testing.T) {
 			if answer != want || want == Undecided && !strings.Contains(words, empty.What) {
 				t.Errorf("%s: %s: %s", name, answer, words)
 			}
-			expect.Contains(t, strings.Join(r.Notes, "\n"), name+" has a run in which first chunks have no text: "+empty.What)
+			expect.Contains(t, strings.Join(r.Notes, "\n"), name+" has a run in which "+empty.What)
 		}
 		r := compared(t, a, of(3))
 		if answer, words := r.Judge(gate); answer != Passed {

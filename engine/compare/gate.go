@@ -75,8 +75,8 @@ const (
 )
 
 // Judge says whether a result passes a gate, and why, or what would decide. One pair of runs decides nothing, since it
-// does not tell how far runs differ. Nor do runs that began with unlike caches. Nor does a latency decide that first
-// chunks without text may have shifted, or that failed requests of the better side may have had.
+// does not tell how far runs differ. Nor do runs that began with unlike caches. Nor does a number decide that may in
+// truth be another one, or a latency that failed requests of the better side may have had.
 func (r *Result) Judge(g Gate) (answer Answer, words string) {
 	part := r.ofOwner(g.Owner)
 	if part == nil && slices.Contains(r.leftOut, g.Owner) {
@@ -104,7 +104,7 @@ func (r *Result) Judge(g Gate) (answer Answer, words string) {
 	}
 	switch {
 	case r.shifted(g.Metric):
-		return Undecided, words + "; " + r.emptyFirst.What
+		return Undecided, words + "; " + r.shift.What
 	case r.unlikeCaches != "":
 		return Undecided, words + fmt.Sprintf(unlike, r.unlikeCaches)
 	case r.Scope != ScopeServers:
@@ -128,11 +128,11 @@ func (r *Result) Judge(g Gate) (answer Answer, words string) {
 	return Undecided, words + "; " + m.decides(g.Limit, runs)
 }
 
-// shifted reports whether a number may in truth be another one, since first chunks have no text.
+// shifted reports whether a number may in truth be another one.
 func (r *Result) shifted(name string) bool {
 	latency, _, _ := strings.Cut(name, ".")
 	shifts := func(latency string) bool {
-		return r.emptyFirst != nil && r.emptyFirst.Code.Shifts(latency) != 0
+		return r.shift != nil && r.shift.Code.Shifts(latency) != 0
 	}
 	bounded := func(o metrics.SLO) bool {
 		return shifts(metrics.Latencies()[o.Latency].Key)

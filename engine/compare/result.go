@@ -31,7 +31,7 @@ type Result struct {
 	ofAll        []string        // owners of all requests, such as class=gold
 	leftOut      []string        // owners that Owners does not have for the many that there are
 	unlikeCaches string          // the flag by which runs began with other caches; "" if none
-	emptyFirst   *metrics.Reason // why latencies of a run may be others; nil if none has it
+	shift        *metrics.Reason // why numbers of a run may be others; nil if none has it
 	overloaded   []string        // the sides with a run whose servers could not carry the load
 	bounds       []metrics.SLO   // of goodput
 	failed       [2]int64        // requests of A and of B that error_rate counts as failed …

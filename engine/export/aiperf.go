@@ -234,10 +234,10 @@ func fullDecodeNS(r *record.Record) float64 {
 // perTokenNS is what each token after the first took of ns, as AIPerf's inter token latency. It is absent below two
 // tokens, and if all came in one chunk.
 func perTokenNS(r *record.Record, ns float64) float64 {
-	if r.CompletionTokens < 2 || r.AtOnce() {
+	if r.SentTokens() < 2 || r.AtOnce() {
 		return math.NaN()
 	}
-	return ns / float64(r.CompletionTokens-1)
+	return ns / float64(r.SentTokens()-1)
 }
 
 func usageCompletion(r *record.Record) float64 {

@@ -24,6 +24,7 @@ const (
 	Refused        Code = "refused"
 	Models         Code = "models"      // answers name several
 	EmptyFirst     Code = "empty_first" // the first chunk of answers has no text
+	Uncounted      Code = "uncounted"   // nobody knows how many tokens answers have
 	Unfilled       Code = "unfilled"    // fewer requests than a closed loop has slots
 	LateSending    Code = "drift"
 	LateReading    Code = "receive_lag"
@@ -61,17 +62,11 @@ func (c Code) Traits() CodeTraits {
 	}[c]
 }
 
-// Shifts is +1 if a latency may in truth be longer than measured, and -1 if it may be shorter. It is 0 if the rule says
-// nothing of it. latency is its key, such as ttft.
-func (c Code) Shifts(latency string) int {
-	if c != EmptyFirst {
-		return 0
-	}
-	return map[string]int{
-		"ttft":         1,
-		"ttft_planned": 1,
-		"ttfo":         1,
-		"ttfo_planned": 1,
-		"tpot":         -1,
-	}[latency]
+// Shifts is +1 if a number may in truth be more than measured, and -1 if it may be less. It is 0 if the rule says
+// nothing of it. name is its key, of latencies without a percentile, such as ttft.
+func (c Code) Shifts(name string) int {
+	return map[Code]map[string]int{
+		EmptyFirst: {"ttft": 1, "ttft_planned": 1, "ttfo": 1, "ttfo_planned": 1, "tpot": -1},
+		Uncounted:  {"tpot": -1, "ntpot": -1, "output_tokens_per_s": 1},
+	}[c][name]
 }

@@ -375,6 +375,8 @@ type Tokens struct {
 	FromUsage int64 `json:"from_usage" merge:"sum,records"`
 	// requests whose token chunks were counted instead
 	FromChunks int64 `json:"from_chunks" merge:"sum,records"`
+	// requests of these with fewer chunks than tokens were asked for: chunks have several, or the answer is short
+	FewerChunks int64 `json:"fewer_chunks" merge:"sum,records"`
 	// completion tokens per token chunk, mean; ITL is per chunk
 	PerChunk *float64 `json:"per_chunk" merge:"records"`
 	// requests of which the server counted other prompt tokens than were sent

@@ -42,7 +42,9 @@ func Judge(s *metrics.Summary, further ...metrics.Reason) metrics.Verdict {
 		Reasons:     append(faults(s), further...),
 		Unsafe:      []metrics.Unsafe{},
 	}
-	for _, r := range []*metrics.Reason{starved(s), mixed(s), emptyFirst(s), unfilled(s), sending(s), reading(s)} {
+	for _, r := range []*metrics.Reason{
+		starved(s), mixed(s), emptyFirst(s), uncounted(s), unfilled(s), sending(s), reading(s),
+	} {
 		if r != nil {
 			v.Reasons = append(v.Reasons, *r)
 		}
@@ -234,5 +236,24 @@ func emptyFirst(s *metrics.Summary) *metrics.Reason {
 			"server's count of tokens does not show that a token was in it", format.Count(n),
 			format.Requests(s.Requests.OK)),
 		Do: "see first_token_ns and first_text_ns in requests.jsonl; E2E is safe",
+	}
+}
+
+// uncountedShare is of how many answers nobody may know the length. As many do not move a p99.
+const uncountedShare = 0.01
+
+// uncounted says that chunks were counted for tokens, although they have several, or answers are short.
+func uncounted(s *metrics.Summary) *metrics.Reason {
+	n := s.Tokens.FewerChunks
+	if !s.Limits.ForcedOutput || float64(n) <= uncountedShare*float64(s.Requests.OK) {
+		return nil
+	}
+	return &metrics.Reason{
+		Code:  metrics.Uncounted,
+		Grade: metrics.Limited,
+		What:  "TPOT and NTPOT may be too long, and output tokens too few",
+		Why: fmt.Sprintf("in %s of %s the server counted no tokens, and fewer chunks came than tokens were asked for",
+			format.Count(n), format.Requests(s.Requests.OK)),
+		Do: "find out why answers lack their usage; TTFT is safe",
 	}
 }

@@ -396,24 +396,26 @@ func FailuresHide(name string, failed float64) bool {
 // doubt makes an objective undecided if its number may in truth be another than was measured, and that can change
 // whether it is met. A longer latency makes goodput less. atMost: its limit is the most that name may be.
 func doubt(o *metrics.Objective, s *metrics.Summary, name string, atMost bool) {
-	reason := emptyFirst(s)
-	if reason == nil || o.Value == nil || o.Needed > 0 {
-		return
-	}
-	latency, _, _ := strings.Cut(name, ".")
-	shift := reason.Code.Shifts(latency)
-	more := shift > 0
-	less := shift < 0
-	if name == goodput {
-		for latency := range s.Goodput.Missed {
-			shift = reason.Code.Shifts(latency)
-			more = more || shift < 0
-			less = less || shift > 0
+	latency, _, _ := strings.Cut(strings.TrimPrefix(name, "under_load."), ".")
+	for _, reason := range []*metrics.Reason{emptyFirst(s), uncounted(s)} {
+		if reason == nil || o.Value == nil || o.Needed > 0 {
+			continue
 		}
-	}
-	if o.Met == atMost && more || o.Met != atMost && less {
-		o.Met = false
-		o.Doubt = reason.What
+		shift := reason.Code.Shifts(latency)
+		more := shift > 0
+		less := shift < 0
+		if name == goodput {
+			for latency := range s.Goodput.Missed {
+				shift = reason.Code.Shifts(latency)
+				more = more || shift < 0
+				less = less || shift > 0
+			}
+		}
+		if o.Met == atMost && more || o.Met != atMost && less {
+			o.Met = false
+			o.Doubt = reason.What
+			return
+		}
 	}
 }
 

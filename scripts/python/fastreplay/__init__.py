@@ -130,7 +130,7 @@ def run(
     began = datetime.now(timezone.utc)
     directory = Path(flags.pop("output", None) or f"results/{began:%Y-%m-%dT%H%M%S.%f}Z")
     traces = trace if isinstance(trace, list) else [] if trace is None else [trace]
-    arguments = _arguments({"url": url, "output": str(directory), **flags})
+    arguments = _arguments({"url": "" if url == [] else url, "output": str(directory), **flags})
     command = [*map(str, traces), *arguments] if traces else ["demo", *arguments]
     exit_code, said = _follow(command, progress or _printer())
     result = Result(directory, exit_code) if exit_code != 2 and (directory / "summary.json").exists() else None
