@@ -172,13 +172,13 @@ func (s *searching) result() (*result, *capacity.Page) {
 	for i := range probes {
 		probes[i].Summarize(len(s.objectives))
 	}
-	r := &result{1, s.sentence(a), s.o.over, s.o.slo, s.limiter(a), a, s.replicas(a), probes}
-	return r, &capacity.Page{
-		Sweep: s.o.sweep, Title: s.title(), Sentence: r.Sentence, Unit: s.o.kind.unit, Head: s.o.kind.head,
+	page := &capacity.Page{
+		Sweep: s.o.sweep, Title: s.title(), Unit: s.o.kind.unit, Head: s.o.kind.head, Servers: len(s.o.urls),
 		Falling: s.config().Falling, Whole: s.config().Whole,
-		Objectives: s.objectives, Answer: a, Replicas: r.Replicas, Outcomes: probes,
+		Objectives: s.objectives, Answer: a, Replicas: s.replicas(a), Outcomes: probes,
 		Load: s.named, Number: func(load float64) string { return s.number(load, exact) },
 	}
+	return &result{1, page.Headline(), s.o.over, s.o.slo, page.Limiter(), a, page.Replicas, probes}, page
 }
 
 // replicas is how many instances each minute of the trace would have needed; nil if nobody knows.
@@ -210,11 +210,12 @@ func (s *searching) writePage(p *capacity.Page) (err error) {
 // conclude writes and prints what came of it.
 func (s *searching) conclude(out io.Writer, interrupted bool) error {
 	r, page := s.result()
-	sentences := []string{r.Sentence, r.Answer.Why, r.Answer.Doubt, r.Answer.Part.Words(), r.Replicas.Words()}
+	sentences := append([]string{r.Sentence + ".", page.Sure() + "."}, page.Cautions()...)
+	sentences = append(sentences, r.Answer.Doubt, r.Answer.Why, r.Answer.Part.Words(), r.Replicas.Words(page.Servers))
 	var answer any = r
 	if sweep, is := s.prober.(*capacity.Sweep); is {
 		answer = swept{1, s.o.over, s.o.slo, sweep.Why(), page.Outcomes}
-		sentences = append(page.Troubles(), sweep.Why())
+		sentences = append(append([]string{page.Headline() + "."}, page.Cautions()...), sweep.Why())
 		if len(s.outcomes) > 0 {
 			sentences = append(append(sentences, s.measured()...), s.warmIns())
 		}
@@ -380,74 +381,6 @@ func (s *searching) seen(peek *capacity.Peek) string {
 		}
 	}
 	return text + worst
-}
-
-// sentence is the answer in one line.
-func (s *searching) sentence(a capacity.Answer) string {
-	text := s.known(a)
-	switch limiter := s.limiter(a); {
-	case a.Low == 0 && (limiter == "" || strings.HasPrefix(limiter, "failures")):
-		text += s.trouble()
-	case limiter != "":
-		text += ", limited by " + limiter
-	}
-	if a.HeldS > 0 {
-		text += "; held for " + format.Span(a.HeldS) + " at " + s.load(a.HeldAt) + ", and was not tried for longer"
-	} else if a.Low > 0 {
-		text += ", which no longer probe confirmed"
-	}
-	return fmt.Sprintf("%s; %s, %s", text, format.Many(a.Probes, "probe"), format.Span(a.SpentS))
-}
-
-// trouble is why no load is known to hold, if that was more than latency; "" if it was not.
-func (s *searching) trouble() string {
-	if failed, _ := capacity.Failures(s.outcomes, s.load); failed != "" {
-		return ": " + failed
-	}
-	if n := len(s.outcomes); n > 0 && s.outcomes[n-1].Verdict == capacity.Unsure {
-		why, _, _ := strings.Cut(s.outcomes[n-1].Why, ": ")
-		return ": " + strings.ToLower(why[:1]) + why[1:]
-	}
-	return ""
-}
-
-// known is the capacity, or the bounds that are known of it.
-func (s *searching) known(a capacity.Answer) string {
-	text := s.number(a.Load, 3)
-	unit := " " + s.o.kind.unit
-	switch {
-	case a.Load == 0 && a.High != nil:
-		return "No load is known to hold, and " + s.bound(*a.High) + unit + " is too much"
-	case a.Load == 0, a.Low == 0 && a.High == nil:
-		return "No load is known to hold"
-	case a.Low > 0 && a.High != nil:
-		return text + unit + " [" + s.number(a.Low, 3) + ", " + s.number(*a.High, 3) + "]"
-	case a.High != nil:
-		return "At most " + s.number(*a.High, 3) + unit
-	}
-	return "At least " + s.bound(a.Low) + unit
-}
-
-// bound is a load without its unit: exact if it was probed.
-func (s *searching) bound(load float64) string {
-	if slices.ContainsFunc(s.outcomes, func(o capacity.Outcome) bool { return o.Load == load }) {
-		return s.number(load, exact)
-	}
-	return s.number(load, 3)
-}
-
-// limiter is what broke first, by the probe that broke the nearest to the capacity.
-func (s *searching) limiter(a capacity.Answer) string {
-	broke := slices.DeleteFunc(slices.Clone(s.outcomes), func(o capacity.Outcome) bool {
-		return o.Limiter == "" || o.Word() != capacity.Breaks
-	})
-	if len(broke) == 0 {
-		return a.Limits
-	}
-	distance := func(o capacity.Outcome) float64 { return max(o.Load/a.Load, a.Load/o.Load) }
-	return slices.MinFunc(broke, func(a, b capacity.Outcome) int {
-		return cmp.Compare(distance(a), distance(b))
-	}).Limiter
 }
 
 // searching is a search that runs.

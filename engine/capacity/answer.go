@@ -130,8 +130,12 @@ func (s *Search) ended() string {
 		if held > 0 && len(s.posteriors) > 0 {
 			wider = ", and the interval is wider than wanted"
 		}
-		return fmt.Sprintf("The budget of %s leaves no time for another probe and a confirmation%s; %s.",
-			format.Span(budget), wider, s.furthers())
+		left := "The budget of " + format.Span(budget) + " is spent"
+		if s.leftS() >= 1 {
+			left = fmt.Sprintf("%s of the budget of %s are left, too little for another probe and a confirmation",
+				format.Span(s.leftS()), format.Span(budget))
+		}
+		return fmt.Sprintf("%s%s; %s.", left, wider, s.furthers())
 	case len(s.outcomes) >= mostProbes:
 		return fmt.Sprintf("After %d probes the interval is still wider than wanted.", mostProbes)
 	}
@@ -149,44 +153,11 @@ func (s *Search) furthers() string {
 	cutByTrace := func(o *Outcome) bool {
 		return !o.Cut && o.lasted() < 0.9*s.config.WindowS
 	}
-	if s.failsAlike() {
-		return "about as many requests fail at easy loads as at hard ones, so the load need not be why: see what the " +
-			"servers answer"
-	}
-	if broke := s.nearest(Breaks); s.held() == 0 && broke != nil && !s.config.Falling && s.mostlyBeyond(broke) {
-		return fmt.Sprintf("most requests miss an objective at %s already, so the load need not be why: see what one "+
-			"request alone takes, with --over concurrency --range 1", s.words(broke.Load))
-	}
 	if slices.ContainsFunc(s.served, cutByTrace) {
 		return fmt.Sprintf("the trace ended before a window of %s did, so a longer trace would tell more than a "+
 			"larger budget", format.Span(s.config.WindowS))
 	}
 	return "the same command goes on with a larger one"
-}
-
-// failsAlike tells whether more requests fail than an objective allows, and about as many at the easiest load.
-func (s *Search) failsAlike() bool {
-	var of []Outcome
-	allowed := 1.0
-	for _, o := range s.served {
-		of = append(of, *o)
-	}
-	for _, o := range s.config.Objectives {
-		allowed = min(allowed, o.Allowed)
-	}
-	least, _ := failing(of)
-	from, to := s.probed()
-	return least > allowed && alike(of) && to-from > math.Ln2-1e-9
-}
-
-// mostlyBeyond tells whether most requests of a probe were beyond one of the objectives.
-func (s *Search) mostlyBeyond(o *Outcome) bool {
-	for j := range s.config.Objectives {
-		if t := count(o.Slices, j); t.share() > 0.5 {
-			return true
-		}
-	}
-	return false
 }
 
 // asWanted tells whether the interval is as narrow as wanted.

@@ -229,16 +229,16 @@ func TestNumbers(t *testing.T) {
 func TestPage(t *testing.T) {
 	objectives := objectivesOf(t, "ttft.p95<100ms ok>=99%")
 	outcome := func(number int, load, ttft float64, verdict string) Outcome {
-		return Outcome{Probe: Probe{Number: number, Load: load}, Verdict: verdict, Why: "because of " + verdict, Limiter: "TTFT on b", Numbers: map[string]float64{GoodputPerS: 10 * load, "ttft.p95": ttft, ErrorRate: 0}}
+		return Outcome{Probe: Probe{Number: number, Load: load}, Requests: 500, Verdict: verdict, Why: "because of " + verdict, Limiter: "TTFT on b", Numbers: map[string]float64{GoodputPerS: 10 * load, "ttft.p95": ttft, ErrorRate: 0}}
 	}
 	high := 3.0
 	p := Page{
-		Title: "Capacity of <day>", Sentence: "2.9 it is", Unit: "requests/s", Objectives: objectives, Answer: Answer{Load: 2.9, Low: 2.5, High: &high, Why: "It is over."},
-		Outcomes: []Outcome{outcome(1, 1, 20, Holds), outcome(2, 4, 300, Breaks), outcome(3, 2, 90, Unsure)}, Number: func(v float64) string { return "load" },
+		Title: "Capacity of <day>", Unit: "requests/s", Objectives: objectives, Answer: Answer{Load: 2.9, Low: 1.5, High: &high, Why: "It is over."},
+		Outcomes: []Outcome{outcome(1, 1, 20, Holds), outcome(2, 4, 300, Breaks), outcome(3, 2, 90, Unsure)}, Number: func(v float64) string { return "load" }, Load: func(v float64) string { return "load" },
 	}
 	var out bytes.Buffer
 	must.Do(t, p.Write(&out))
-	for _, want := range []string{`"title":"Capacity 2.9 it is"`, `"lines":["It is over."]`, `"at":[0.909091,1,2,4,4.4]`, `"values":[null,20,90,300,null]`, `"values":[null,null,null,300,null]`, `"limit 100 ms"`, `"values":[100,100,100,100,100]`, `"f":2.5,"t":3`, "because of breaks", "TTFT on b"} {
+	for _, want := range []string{`"title":"Held at load; missed TTFT p95 \u003c 100 ms on b at load and above"`, `"lines":["It is over."]`, `"at":[0.909091,1,2,4,4.4]`, `"values":[null,20,90,300,null]`, `"values":[null,null,null,300,null]`, `"limit 100 ms"`, `"values":[100,100,100,100,100]`, `"f":1.5,"t":2`, "because of breaks", "TTFT on b"} {
 		expect.Contains(t, out.String(), want, "the page lacks")
 	}
 	expect.Lacks(t, out.String(), "<day>", "a title is read as HTML")

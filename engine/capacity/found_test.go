@@ -13,101 +13,169 @@ import (
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
-// TestFound: a sweep says which load holds by the first that broke, whatever held beyond it or was the client's doing.
-func TestFound(t *testing.T) {
-	at := func(load float64, verdict string) Outcome {
-		return Outcome{Probe: Probe{Load: load}, Verdict: verdict}
+// loadsOf are outcomes of loads that a test describes.
+type loadOf struct {
+	load     float64
+	verdict  string
+	requests int64
+	late     float64 // share of the requests that is beyond the objective
+	failed   float64 // share of them
+	tokens   float64 // in a s
+	behind   bool
+	client   string
+	confirm  bool
+}
+
+func outcomesOf(all []loadOf) (outcomes []Outcome) {
+	for _, l := range all {
+		o := Outcome{
+			Probe: Probe{Number: len(outcomes) + 1, Load: l.load, Confirm: l.confirm}, Verdict: l.verdict, Requests: l.requests,
+			Of: []int64{l.requests}, Beyond: []float64{max(l.late, l.failed)}, FallsBehind: l.behind, Client: l.client,
+			Numbers: map[string]float64{requestsPerS: 1, tokensPerS: l.tokens, ErrorRate: l.failed, "ttft.p95": 40},
+		}
+		switch {
+		case l.failed > 0:
+			o.Limiter, o.FailedBy = failures, `all by HTTP 503 "busy"`
+		case l.late > 0.05:
+			o.Limiter = "TTFT"
+		}
+		outcomes = append(outcomes, o)
 	}
-	spoiled := at(7, Breaks)
-	spoiled.Client = "the client lacked CPU time"
+	return outcomes
+}
+
+// TestHeadline: the title says first what held and then what was missed, never more than was measured, and what load
+// cannot explain.
+func TestHeadline(t *testing.T) {
+	held := func(load float64) loadOf {
+		return loadOf{load: load, verdict: Holds, requests: 500, tokens: 100 * load}
+	}
+	missed := func(load float64) loadOf { return loadOf{load: load, verdict: Breaks, requests: 500, late: 0.4} }
+	unsure := func(load float64) loadOf { return loadOf{load: load, verdict: Unsure, requests: 500} }
+	maybe := func(load float64) loadOf { return loadOf{load: load, verdict: Unsure, requests: 190, late: 0.16} }
+	all := func(load float64) loadOf { return loadOf{load: load, verdict: Breaks, requests: 500, late: 1} }
+	confirmed := func(l loadOf) loadOf { l.confirm = true; return l }
+	few := func(load float64, n int64) loadOf { return loadOf{load: load, verdict: Holds, requests: n} }
+	failed := func(load, share float64) loadOf {
+		return loadOf{load: load, verdict: Breaks, requests: 300, failed: share, tokens: 10}
+	}
+	client := loadOf{load: 7, verdict: Breaks, client: "the client lacked CPU time"}
 	for _, c := range []struct {
-		falling  bool
-		outcomes []Outcome
-		word     string
+		kind  string // amplify, rate, concurrency or instances, and free without objectives
+		loads []loadOf
+		want  string
 	}{
-		{false, []Outcome{at(5, Holds), at(10, Breaks), at(20, Holds)}, "Holds at 5 u, breaks at 10 u, and held at 20 u all the same"},
-		{false, []Outcome{at(30, Breaks), at(20, Holds), at(10, Breaks)}, "Breaks at 10 u, and held at 20 u all the same"},
-		{false, []Outcome{at(5, Holds), at(5, Breaks)}, "Breaks at 5 u, and held at 5 u all the same"},
-		{false, []Outcome{at(5, Holds), spoiled, at(8, Holds), at(9, Unsure), at(10, Breaks)}, "Holds at 8 u, unsure at 9 u, breaks at 10 u"},
-		{false, []Outcome{spoiled}, "No load is known to hold"},
-		{false, []Outcome{at(2, Holds), at(4, Holds)}, "Holds at 4 u, the hardest load that was measured"},
-		{true, []Outcome{at(2, Holds), at(4, Holds)}, "Holds at 2 u, the hardest load that was measured"},
-		{true, []Outcome{at(1, Breaks), at(2, Breaks)}, "Breaks at 2 u"},
-		{false, []Outcome{at(1, Unsure), at(2, Breaks)}, "No load is known to hold, breaks at 2 u"},
-		{true, []Outcome{at(1, Breaks), at(2, Holds), at(4, Holds)}, "Holds at 2 u, breaks at 1 u"},
+		// what a search found
+		{"amplify", []loadOf{held(1), missed(2), held(1.5), maybe(1.75)}, "Held up to 1.5 × the recorded load; missed TTFT p95 < 300 ms at 1.75 × and above"},
+		{"amplify", []loadOf{maybe(1), missed(2), maybe(0.5), held(0.8), held(0.8), held(0.9), confirmed(held(0.6))}, "Held up to 0.9 × the recorded load; missed TTFT p95 < 300 ms at 0.5, 1 × and above"},
+		{"amplify", []loadOf{held(1), missed(2), held(1.5), confirmed(missed(1.4))}, "Held at 1 × the recorded load; missed TTFT p95 < 300 ms at 1.4, 2 ×"},
+		{"amplify", []loadOf{held(1), held(2), confirmed(held(2))}, "Held TTFT p95 < 300 ms up to 2 × the recorded load, the hardest load tried"},
+		{"amplify", []loadOf{held(1)}, "Held TTFT p95 < 300 ms at 1 × the recorded load, the only load tried"},
+		{"amplify", []loadOf{missed(1), missed(0.5), few(0.25, 43)}, "Nothing was missed at 0.25 × the recorded load, in only 43 requests; missed TTFT p95 < 300 ms at 0.5 × and above"},
+		{"amplify", []loadOf{missed(1), missed(0.5)}, "Missed TTFT p95 < 300 ms at every load from 0.5 to 1 × the recorded load"},
+		{"amplify", []loadOf{few(1, 5), few(8, 41), confirmed(unsure(8))}, "Too little was seen to tell whether 8 × the recorded load holds"},
+		{"amplify", []loadOf{few(1, 5), few(8, 41)}, "Too few requests to tell: at most 41 a load, and 59 would do; nothing was missed"},
+		{"amplify", nil, "Nothing was measured"},
+		// every request is late though the servers keep pace, and though they do not
+		{"amplify", []loadOf{all(1), all(0.5)}, "Every request exceeded a TTFT of 300 ms at every load from 0.5 to 1 × the recorded load: load is hardly the cause"},
+		{"amplify", []loadOf{all(1), {load: 0.5, verdict: Breaks, requests: 500, late: 1, behind: true}}, "Every request exceeded a TTFT of 300 ms at every load from 0.5 to 1 × the recorded load"},
+		{"concurrency", []loadOf{all(8), all(4)}, "Every request exceeded a TTFT of 300 ms at every load from 4 to 8 requests in flight"},
+		{"concurrency", []loadOf{all(1)}, "Every request exceeded a TTFT of 300 ms at 1 requests in flight: load is hardly the cause"},
+		// failures: overload fails twice as many of twice the load, so 10 % of each is no overload, and 99 % may be
+		{"rate", []loadOf{failed(10, 1), failed(20, 1)}, "Every request failed at every load from 10 to 20 requests/s, all by HTTP 503: load is hardly the cause"},
+		{"rate", []loadOf{failed(10, 0.1), failed(20, 0.116)}, "10 to 11.6 % of the requests failed at every load from 10 to 20 requests/s, all by HTTP 503: load is hardly the cause"},
+		{"rate", []loadOf{failed(10, 0.1), failed(12, 0.116)}, "10 to 11.6 % of the requests failed at every load from 10 to 12 requests/s, all by HTTP 503"},
+		{"rate", []loadOf{failed(10, 0.99), failed(20, 0.99)}, "99 % of the requests failed at every load from 10 to 20 requests/s, all by HTTP 503"},
+		{"rate", []loadOf{held(10), failed(20, 0.5), failed(40, 0.75)}, "Held at 10 requests/s; 50 to 75 % of the requests failed at 20 and above, all by HTTP 503"},
+		// loads that were given
+		{"rate", []loadOf{held(5), missed(10), held(20)}, "Held at 5 requests/s; missed TTFT p95 < 300 ms at 10, yet held at 20"},
+		{"rate", []loadOf{missed(10), held(20), missed(30)}, "Missed TTFT p95 < 300 ms at 10, 30 requests/s, yet held at 20 requests/s"},
+		{"rate", []loadOf{held(5), missed(5)}, "Missed TTFT p95 < 300 ms at 5 requests/s"},
+		{"rate", []loadOf{held(5), client, held(8), unsure(9), missed(10)}, "Held up to 8 requests/s; missed TTFT p95 < 300 ms at 10"},
+		{"rate", []loadOf{held(5), unsure(9)}, "Held TTFT p95 < 300 ms at 5 requests/s; too little is known of 9"},
+		{"rate", []loadOf{client}, "The client was the bottleneck at 7 requests/s: nothing is known of the servers"},
+		{"instances", []loadOf{held(4), held(2), missed(1)}, "Held down to 2 instances; missed TTFT p95 < 300 ms at 1"},
+		{"instances", []loadOf{held(4), missed(2), missed(1)}, "Held at 4 instances; missed TTFT p95 < 300 ms at 2 and below"},
+		{"instances", []loadOf{held(4), held(2)}, "Held TTFT p95 < 300 ms down to 2 instances, the hardest load tried"},
+		// without objectives
+		{"free rate", []loadOf{held(20), held(40)}, "The servers kept pace up to 40 requests/s, the hardest load tried; TTFT p95 40.0 ms there"},
+		{"free rate", []loadOf{held(40), {load: 60, requests: 500, tokens: 1128, behind: true}, {load: 80, requests: 500, tokens: 1100, behind: true}}, "The servers kept pace at 40 requests/s; they fell behind at 60 and above"},
+		{"free rate", []loadOf{{load: 60, requests: 500, behind: true}, {load: 80, requests: 500, behind: true}}, "The servers fell behind at every load from 60 to 80 requests/s"},
+		{"free concurrency", []loadOf{held(1), held(2), held(4)}, "Throughput grew to 400 output tokens/s at 4 requests in flight, the hardest load tried; TTFT p95 40.0 ms there"},
+		{"free concurrency", []loadOf{held(1), held(8), {load: 16, requests: 500, tokens: 820}}, "Throughput stopped growing at 8 requests in flight, with 800 output tokens/s; tried up to 16"},
+		{"free concurrency", []loadOf{held(2), held(4), failed(8, 0.988), failed(16, 0.988)}, "Throughput grew to 400 output tokens/s at 4 requests in flight; 98.8 % of the requests failed at 8 and above, all by HTTP 503"},
+		{"free concurrency", []loadOf{few(1, 8), few(3, 9)}, "Too few requests to tell: 8 to 9 requests at every load from 1 to 3 requests in flight"},
 	} {
-		p := &Page{Objectives: make([]Objective, 1), Falling: c.falling, Outcomes: c.outcomes,
-			Load: func(load float64) string { return strconv.FormatFloat(load, 'g', 4, 64) + " u" }}
-		expect.Equal(t, p.found(), c.word, "falling %v", c.falling)
+		p := pageOf(t, c.kind, c.loads)
+		if got := p.Headline(); got != c.want {
+			t.Errorf("%s %+v:\n%s\nwant\n%s", c.kind, c.loads, got, c.want)
+		}
+		if n := len(strings.Fields(p.Headline())); n > 26 {
+			t.Errorf("%d words: %s", n, p.Headline())
+		}
 	}
 }
 
-// TestHeadline: what the client limited is no throughput of the servers. What failed is told with all that a sweep finds,
-// and first if it failed at each load. If nothing was measured, the page says so and why, and draws nothing.
-func TestHeadline(t *testing.T) {
-	at := func(load, rate float64, client string) Outcome {
-		return Outcome{Probe: Probe{Load: load}, Client: client, Requests: 1000, Numbers: map[string]float64{tokensPerS: rate, requestsPerS: 1, "e2e.p50": 1}}
+// pageOf is a page of loads of a kind, with an objective unless that is free.
+func pageOf(t *testing.T, kind string, loads []loadOf) *Page {
+	number := func(load float64) string { return strconv.FormatFloat(load, 'g', 4, 64) }
+	p := &Page{Outcomes: outcomesOf(loads), Number: number}
+	kind, free := strings.CutPrefix(kind, "free ")
+	p.Sweep = free
+	if !free {
+		p.Objectives = objectivesOf(t, "ttft.p95<300ms")
 	}
-	print := func(load float64) string { return strconv.FormatFloat(load, 'g', 4, 64) + " u" }
-	p := &Page{Title: "t", Outcomes: []Outcome{at(1, 500, ""), at(2, 900, "the client lacked CPU time")}, Load: print, Number: print}
-	failures := func() string { words, _ := Failures(p.Outcomes, p.Load); return words }
-	expect.Equal(t, p.headline(), "500 output tokens/s at 1 u, the hardest load that was measured")
-	expect.Equal(t, failures(), "")
-	p.Outcomes = append(p.Outcomes, at(3, 400, ""))
-	expect.Equal(t, p.headline(), "Highest throughput: 500 output tokens/s at 1 u")
-	expect.Equal(t, (&Page{Outcomes: p.Outcomes[:1], Load: print}).headline(), "500 output tokens/s at 1 u")
-	p.Outcomes = p.Outcomes[:2]
-	p.Outcomes[0].Numbers[ErrorRate], p.Outcomes[1].Numbers[ErrorRate] = 0.02, 0.08
-	expect.Equal(t, failures(), "8 % of the requests failed at 2 u")
-	expect.Equal(t, p.headline(), "500 output tokens/s at 1 u, the hardest load that was measured; 8 % of the requests failed at 2 u")
-	p.Objectives = make([]Objective, 1)
-	expect.Equal(t, p.headline(), "No load is known to hold; 8 % of the requests failed at 2 u")
-	p.Outcomes[0].Numbers[ErrorRate] = 0.1
-	expect.Equal(t, p.headline(), "No load is known to hold; 8 % to 10 % of the requests failed at every load")
-	p.Outcomes[1].Numbers = nil
-	expect.Equal(t, p.headline(), "No load is known to hold; 10 % of the requests failed at 1 u; nothing else is known of 2 u")
-	expect.Equal(t, p.curves() == nil, true) // one point
-	p.Sweep, p.Outcomes[0].Numbers, p.Answer.Why = true, nil, "No request fell into the window."
+	p.Unit = map[string]string{"amplify": "× the recorded load", "rate": "requests/s", "concurrency": "requests in flight", "instances": "instances"}[kind]
+	p.Whole = kind == "concurrency" || kind == "instances"
+	p.Falling = kind == "instances"
+	p.Load = func(load float64) string { return number(load) + " " + p.Unit }
+	return p
+}
+
+// TestSure: the estimate stands behind the title, and only between what held and what was missed. The interval ends at
+// what was missed.
+func TestSure(t *testing.T) {
+	p := pageOf(t, "amplify", []loadOf{{load: 0.8, verdict: Holds, requests: 500}, {load: 1.6, verdict: Breaks, requests: 500, late: 1}})
+	p.Answer = Answer{Load: 1.2345, Low: 0.551, High: new(1.35), HeldS: 21.3, HeldAt: 0.551, Probes: 10, SpentS: 109}
+	expect.Equal(t, p.Sure(), "Estimate 1.2; 95 % interval 0.55 to 1.4 ×; held for 21.3 s at 0.551 ×, and not tried for longer; 10 probes; 109 s")
+	*p.Answer.High = 1.9
+	p.Answer.Load = 1.61 // beside what was missed
+	expect.Equal(t, p.Sure(), "95 % interval 0.55 to 1.6 ×; held for 21.3 s at 0.551 ×, and not tried for longer; 10 probes; 109 s")
+	expect.Equal(t, len(p.spans()), 1)
+	expect.Equal(t, p.spans()[0].To, 1.6)
+	p.Answer = Answer{Load: 0.8, Low: 0.8, Probes: 1, SpentS: 9}
+	expect.Equal(t, p.Sure(), "No longer probe confirmed what held; 1 probe; 9.00 s")
+}
+
+// TestCautions: what makes a title less sure stands below it, once.
+func TestCautions(t *testing.T) {
+	p := pageOf(t, "free rate", []loadOf{{load: 1, requests: 8, tokens: 5}, {load: 2, requests: 60, tokens: 5}, {load: 4, requests: 300, failed: 0.004}})
+	expect.Equal(t, strings.Join(p.Cautions(), "|"), "0.4 % of the requests failed at 4 requests/s, all by HTTP 503.|"+
+		"Only 8 to 60 requests at 1, 2 requests/s: another run may give quite other numbers.")
+	p = pageOf(t, "free rate", []loadOf{{load: 4, requests: 300, behind: true}})
+	expect.Equal(t, strings.Join(p.Cautions(), "|"), // the title says where
+		"The servers fell behind: requests in flight became more and more, and fewer ended than were sent.")
+	p = pageOf(t, "rate", []loadOf{{load: 4, verdict: Holds, requests: 300, behind: true}, {load: 8, verdict: Breaks, requests: 300, late: 1, behind: true}})
+	expect.Equal(t, strings.Join(p.Cautions(), "|"),
+		"The servers fell behind at 4 requests/s: requests in flight became more and more, and fewer ended than were sent.")
+	for i := range p.Outcomes { // none was measured, and there is the same to say of both
+		o := &p.Outcomes[i]
+		o.Numbers, o.FallsBehind, o.Directory = nil, false, "probe-0"+strconv.Itoa(i+1)
+		o.Why = "None came: see " + o.Directory + "."
+	}
+	expect.Equal(t, strings.Join(p.Cautions(), "|"), "At 4 requests/s: None came: see probe-01.|At 8 requests/s: None came: see probe-02.")
+}
+
+// TestNothingMeasured: a page of nothing says so and why, and draws nothing.
+func TestNothingMeasured(t *testing.T) {
+	p := pageOf(t, "free rate", []loadOf{{load: 4}})
+	p.Outcomes[0].Numbers, p.Outcomes[0].Why = nil, noRequest("")
 	var page bytes.Buffer
 	must.Do(t, p.Write(&page))
 	_, data, _ := strings.Cut(page.String(), `id="data">`)
-	expect.Equal(t, p.headline(), "Nothing was measured")
-	expect.Contains(t, data, p.Answer.Why, data)
+	expect.Equal(t, p.Headline(), "Nothing was measured: no request fell into the window")
+	expect.Contains(t, data, "At 4 requests/s: No request fell into the window: a longer trace", data)
 	expect.Lacks(t, data, `"graphs"`, "there is nothing to draw")
-}
-
-// TestHeadlineOfDoubtfulLoads: loads that the servers did not keep up with come first, few requests are counted, and
-// what fails alike at every load is no matter of load.
-func TestHeadlineOfDoubtfulLoads(t *testing.T) {
-	print := func(load float64) string { return strconv.FormatFloat(load, 'g', 4, 64) }
-	p := &Page{Load: func(load float64) string { return print(load) + " u" }, Number: print}
-	for _, load := range []float64{1, 2, 3} {
-		o := Outcome{Probe: Probe{Load: load}, SliceS: 1, Numbers: map[string]float64{tokensPerS: 100 * load, requestsPerS: 10}}
-		for i := range 12 {
-			o.Slices = append(o.Slices, Slice{Requests: int64(10 * load), InFlight: 5 + 10*(load-1)*float64(i)})
-		}
-		o.Summarize(0)
-		p.Outcomes = append(p.Outcomes, o)
-	}
-	expect.Equal(t, p.headline(), "The servers did not keep up at 2, 3 u; 300 output tokens/s at 3 u, the hardest load that was measured")
-	p.Objectives = make([]Objective, 1)
-	for i, verdict := range []string{Holds, Unsure, Breaks} {
-		p.Outcomes[i].Verdict = verdict
-	}
-	expect.Equal(t, p.headline(), "Holds at 1 u, unsure at 2 u, breaks at 3 u; the servers did not keep up at 2 u")
-	p.Objectives = nil
-	steady := p.Outcomes[0]
-	steady.Requests = 12
-	p.Outcomes = []Outcome{steady}
-	expect.Equal(t, p.headline(), "100 output tokens/s at 1 u over 12 requests")
-	p.Objectives = make([]Objective, 1)
-	p.Outcomes = nil
-	for _, load := range []float64{1, 2} {
-		p.Outcomes = append(p.Outcomes, Outcome{Probe: Probe{Load: load}, Verdict: Breaks, Limiter: "failures", Numbers: map[string]float64{requestsPerS: 1, ErrorRate: 0.1}})
-	}
-	expect.Equal(t, p.headline(), "No load is known to hold; 10 % of the requests failed at every load")
-	p.Outcomes[1].Limiter = "TTFT"
-	expect.Equal(t, p.headline(), "Breaks at 1 u; 10 % of the requests failed at every load")
 }
 
 // TestGraphsOfProbes: failures of most requests are red though nothing bounds them, probes of one load have no line
@@ -149,8 +217,8 @@ func TestAllFailed(t *testing.T) {
 		p.Outcomes = append(p.Outcomes, o)
 	}
 	p.Number = p.Load
-	expect.Equal(t, p.headline(), "98.8 % to 100 % of the requests failed at every load, all by HTTP 503; nothing else was measured")
-	expect.Equal(t, p.Troubles()[0], `At 1 u: 593 of 600 failed, all by HTTP 503, and none was left for the window: see what the servers answer, in probe-01.`)
+	expect.Equal(t, p.Headline(), "98.8 to 100 % of the requests failed at every load from 1 u to 2 u, all by HTTP 503")
+	expect.Equal(t, p.Cautions()[0], `At 1 u: 593 of 600 failed, all by HTTP 503, and none was left for the window: see what the servers answer, in probe-01.`)
 	head, rows := p.Table()
 	expect.Equal(t, rows[0][slices.Index(head, "failed")], "98.83 %")
 	o := Outcome{Why: noRequest("")}

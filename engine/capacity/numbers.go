@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/record"
@@ -54,6 +55,28 @@ func (o *Objective) Label() string {
 		label = goodput
 	}
 	return o.owner() + label
+}
+
+// plain is the objective as one says it, such as: TTFT p95 < 300 ms.
+func (o *Objective) plain() string {
+	if o.LimitNS == 0 {
+		return spaced.ReplaceAllString(o.Text, " $1 ")
+	}
+	name := o.Quantity()
+	below := " < "
+	if strings.Contains(o.Text, "<=") {
+		below = " ≤ "
+	}
+	return o.Label() + " " + name[strings.LastIndex(name, ".")+1:] + below + o.bound()
+}
+
+// bound is the limit of a latency.
+func (o *Objective) bound() string {
+	ms := o.limit()
+	if ms < 1000 {
+		return strconv.FormatFloat(ms, 'g', 4, 64) + " ms"
+	}
+	return strconv.FormatFloat(ms/1000, 'g', 4, 64) + " s"
 }
 
 // part is what one instance, or one target, shows of each objective.
@@ -159,6 +182,9 @@ func (out *Outcome) NoteFailures(s *metrics.Summary) {
 	}
 	out.Client = "" // which is late where all answers come at once
 	out.Limiter = failures
+	if out.Verdict == Unsure && float64(s.Requests.Failed) >= nearlyAll*float64(ran) {
+		out.Verdict = Breaks
+	}
 	out.Numbers = map[string]float64{ErrorRate: float64(s.Requests.Failed) / float64(ran)}
 	said := format.Present(s.Failed(), out.FailedBy)
 	out.Why = strings.Join(said, ", ") + ", and none was left for the window: see what the servers answer, in " +

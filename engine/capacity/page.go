@@ -16,13 +16,13 @@ import (
 type Page struct {
 	Sweep      bool // there is no answer
 	Title      string
-	Sentence   string // the answer
 	Unit       string // of loads
 	Head       string // of a column of loads
 	Whole      bool   // loads are whole numbers
 	Falling    bool   // a smaller load is harder: instances
 	Objectives []Objective
 	Answer     Answer
+	Servers    int       // of all probes, or at most
 	Replicas   *Replicas // nil = nobody knows
 	Outcomes   []Outcome
 	Load       func(float64) string // prints a load
@@ -31,58 +31,56 @@ type Page struct {
 
 // Write writes the page.
 func (p *Page) Write(w io.Writer) error {
-	found, how, _ := strings.Cut(p.Sentence, "; ")
-	how = format.Capitalised(how)
-	why := cmp.Or(p.Answer.Why, "The search has not ended.")
-	answer := chart.Finding{
-		Grade: chart.Good,
-		Lines: format.Present(how, why, p.Answer.Doubt, p.Answer.Part.Words(), p.Replicas.Words()),
-	}
-	if !p.Answer.Complete || p.Answer.Doubt != "" {
-		answer.Grade = chart.Warn
-	}
-	first := chart.Section{}
+	d := chart.Document{Title: p.Headline()}
 	graphs := p.graphs()
 	note := "Each point is a probe" + interval(graphs) + "."
+	if _, worst := failing(p.Outcomes); worst.Numbers[ErrorRate] > 0 {
+		note += " Latencies are of requests that did not fail."
+	}
+	first := chart.Section{}
+	warn := func(grade string, lines ...string) {
+		if len(lines) > 0 {
+			first.Findings = append(first.Findings, chart.Finding{Grade: grade, Lines: lines})
+		}
+	}
+	warn(chart.Warn, append(p.Cautions(), format.Present(p.Answer.Doubt)...)...)
+	var curves chart.Section
 	if p.Sweep {
-		warn := func(grade string, lines ...string) {
-			if len(lines) > 0 {
-				first.Findings = append(first.Findings, chart.Finding{Grade: grade, Lines: lines})
-			}
-		}
-		curves := p.curves()
-		if failed, _ := Failures(p.Outcomes, p.Load); failed != "" && len(curves) > 0 {
-			warn(chart.Warn, "Latencies are of requests that did not fail.")
-		}
-		warn(chart.Bad, p.Troubles()...)
 		warn(chart.Warn, format.Present(p.Answer.Why)...)
-		if len(curves) > 0 {
-			first.Title = "Latency by throughput"
-			first.Graphs = curves
-			first.Note = "Each point is a load, which stands beside it (" + p.Unit + ")" + interval(curves) + "."
+		curves = chart.Section{
+			Title:  "Latency by throughput",
+			Graphs: p.curves(),
+		}
+		curves.Note = "Each point is a load, which stands beside it (" + p.Unit + ")" + interval(curves.Graphs) + "."
+		measured := func(r *rung) bool { return r.requests > 0 }
+		if sizes := p.ladder().sizes(measured); sizes != "" {
+			d.Under = []string{"Each load was measured once, on " + sizes}
 		}
 	} else {
-		first.Findings = []chart.Finding{answer}
-		if p.spans() != nil {
-			note += " The upright line is the estimate of the capacity, and the shaded part its 95 % interval."
+		grade := ""
+		if p.Answer.Complete && p.Answer.Doubt == "" {
+			grade = chart.Good
+		}
+		warn(grade, cmp.Or(p.Answer.Why, "The search has not ended."))
+		d.Under = []string{p.Sure()}
+		if spans := p.spans(); spans != nil {
+			note += " The shaded part is the 95 % interval of the capacity"
+			if len(spans) > 1 {
+				note += ", and the grey line its estimate"
+			}
+			note += "."
 		}
 		if slices.ContainsFunc(p.Outcomes, func(o Outcome) bool { return o.Cut }) {
 			note += " Latencies of a probe that was cut short are at least as long."
 		}
 	}
-	if p.Sweep {
-		found = p.headline()
-	} else if p.Answer.High == nil && p.Answer.HeldS > 0 { // a bound that says nothing without its time
-		found += ", held for " + format.Span(p.Answer.HeldS)
-	}
-	if found != "" && !p.Sweep && !strings.HasPrefix(found, "No load") {
-		found = "Capacity " + strings.ToLower(found[:1]) + found[1:]
-	}
-	d := chart.Document{
-		Title: found,
-		Under: []string{p.Title},
-	}
+	d.Under = append(d.Under, p.Title)
 	d.Add(first)
+	behind := curves // the graphs with the objectives
+	if len(p.Objectives) == 0 {
+		d.Add(curves)
+		behind = chart.Section{}
+	}
 	for i := range p.Objectives {
 		d.Under = append(d.Under, p.Objectives[i].Text)
 	}
@@ -93,6 +91,7 @@ func (p *Page) Write(w io.Writer) error {
 				Graphs: graphs,
 				Note:   note,
 			},
+			behind,
 			chart.Section{
 				Title:  "Probes",
 				Tables: []chart.Table{p.table()},
@@ -105,6 +104,13 @@ func (p *Page) Write(w io.Writer) error {
 			owners.Rows = append(owners.Rows, chart.Texts(row...))
 		}
 		d.Sections = append(d.Sections, chart.Section{Title: "By owner", Tables: []chart.Table{owners}})
+	}
+	about := format.Present(p.Answer.Part.Words(), p.Replicas.Words(p.Servers))
+	if len(about) > 0 {
+		d.Add(chart.Section{
+			Title:    "What was measured",
+			Findings: []chart.Finding{{Lines: about}},
+		})
 	}
 	d.Add(p.Replicas.section())
 	return d.Write(w)
@@ -120,114 +126,6 @@ func interval(graphs []chart.Graph) string {
 		}
 	}
 	return ""
-}
-
-// headline is what a sweep found: what holds or, without objectives, the highest throughput. What failed stands behind,
-// or first if most requests did at each load. What was not measured comes last.
-func (p *Page) headline() string {
-	var found []string
-	measured := slices.DeleteFunc(slices.Clone(p.Outcomes), func(o Outcome) bool { return !o.Measured() })
-	failed, mostly := Failures(p.Outcomes, p.Load)
-	switch {
-	case len(p.Objectives) > 0 && len(measured) > 0:
-		found = format.Present(p.found(), p.behind(measured))
-	case len(measured) > 0:
-		found = format.Present(p.behind(measured), p.fastest(measured))
-	case failed == "":
-		return "Nothing was measured"
-	}
-	if mostly {
-		found = slices.Insert(found, 0, failed)
-	} else {
-		found = append(found, format.Present(failed)...)
-	}
-	unmeasured := slices.DeleteFunc(slices.Clone(p.Outcomes), func(o Outcome) bool { return o.Measured() })
-	switch {
-	case len(unmeasured) > 0 && len(measured) == 0:
-		found = append(found, "nothing else was measured")
-	case len(unmeasured) > 0:
-		found = append(found, "nothing else is known of "+p.loads(unmeasured))
-	case len(found) == 0:
-		return p.Title
-	}
-	return format.Capitalised(strings.Join(found, "; "))
-}
-
-// Troubles are sentences about loads that were not measured, or that the servers did not keep up with.
-func (p *Page) Troubles() (sentences []string) {
-	if behind := p.behind(p.Outcomes); behind != "" {
-		why := ": requests in flight became more and more, and fewer ended than were sent."
-		sentences = []string{format.Capitalised(behind) + why}
-	}
-	for i := range p.Outcomes {
-		if o := &p.Outcomes[i]; !o.Measured() {
-			sentences = append(sentences, "At "+p.Load(o.Load)+": "+cmp.Or(o.Client, o.Why))
-		}
-	}
-	return sentences
-}
-
-// fewRequests are so few that another run may give quite other numbers.
-const fewRequests = 100
-
-// behind says at which loads the servers did not keep up, though no objective broke; "" if there were none.
-func (p *Page) behind(measured []Outcome) string {
-	late := slices.DeleteFunc(slices.Clone(measured), func(o Outcome) bool {
-		return !o.FallsBehind || o.Client != "" || o.Verdict == Breaks
-	})
-	if len(late) == 0 {
-		return ""
-	}
-	return "the servers did not keep up at " + p.loads(late)
-}
-
-// loads lists the loads of some outcomes, the last with its unit.
-func (p *Page) loads(of []Outcome) string {
-	var loads []string
-	for _, o := range of[:len(of)-1] {
-		loads = append(loads, p.Number(o.Load))
-	}
-	return strings.Join(append(loads, p.Load(of[len(of)-1].Load)), ", ")
-}
-
-// fastest is the highest throughput that the servers had; "" if they had none.
-func (p *Page) fastest(measured []Outcome) string {
-	most := 0.0
-	at := 0.0
-	var requests int64
-	hardest := math.Inf(-1)
-	for _, o := range measured {
-		if o.Client != "" {
-			continue
-		}
-		if rate := o.Numbers[tokensPerS]; rate > most {
-			most = rate
-			at = o.Load
-			requests = o.Requests
-		}
-		if p.Falling {
-			hardest = max(hardest, -o.Load)
-		} else {
-			hardest = max(hardest, o.Load)
-		}
-	}
-	if most == 0 {
-		return ""
-	}
-	words := format.Rate(most) + " output tokens/s at " + p.Load(at)
-	if requests < fewRequests {
-		words += " over " + format.Many(requests, "request")
-	}
-	switch {
-	case len(measured) == 1:
-		if ttft, known := measured[0].Numbers["ttft.p95"]; known {
-			words += ", TTFT p95 " + format.Milliseconds(ttft)
-		}
-		return words
-	case at == math.Abs(hardest) && len(measured) == len(p.Outcomes):
-		return words + ", the hardest load that was measured"
-	}
-	return "Highest throughput: " + words
 }
 
 // graphs are goodput, the latencies of the objectives, failures and hits by load.
@@ -321,21 +219,31 @@ func (p *Page) graphs() (all []chart.Graph) {
 			add(m.label, m.name, m.unit, nil)
 		}
 	}
+	slices.SortStableFunc(all, func(a, b chart.Graph) int { return cmp.Compare(bad(b), bad(a)) })
 	return all
 }
 
-// spans mark the interval of the capacity and its estimate; nil if no interval is known.
+// bad is 1 of a graph with points that are bad, else 0.
+func bad(g chart.Graph) int {
+	if slices.ContainsFunc(g.Series, func(s chart.Series) bool { return s.Bad }) {
+		return 1
+	}
+	return 0
+}
+
+// spans mark the interval of the capacity, and its estimate if that is known; nil if no interval is.
 func (p *Page) spans() []chart.Piece {
 	const grey, line = 1, 2
-	a := p.Answer
-	if a.High == nil || a.Low == 0 {
+	low, estimate, high := p.ladder().interval()
+	if low == 0 {
 		return nil
 	}
-	estimate, _, _ := strings.Cut(p.Sentence, " ")
-	return []chart.Piece{
-		{From: a.Low, To: *a.High, Kind: grey, Text: p.Sentence, Name: "95 %"},
-		{From: a.Load, To: a.Load * 1.05, Kind: line, Text: p.Sentence, Name: "estimate " + estimate},
+	text := p.Sure()
+	all := []chart.Piece{{From: low, To: high, Kind: grey, Text: text, Name: " "}}
+	if estimate > 0 {
+		all = append(all, chart.Piece{From: estimate, To: estimate * 1.05, Kind: line, Text: text, Name: " "})
 	}
+	return all
 }
 
 // limit is what the objective's quantity may be, in ms or as a share.
@@ -498,7 +406,11 @@ func (p *Page) OwnerTable() (head []string, rows [][]string) {
 	return head, rows
 }
 
-const soFar = "holds so far"
+// What tables call probes that prove nothing: without a sign of breaking, and with one.
+const (
+	soFar = "holds so far"
+	maybe = "missed"
+)
 
 // word is that of an outcome. Far from the edge a search goes on after few requests without a sign of breaking, which
 // do not tell that a load holds.
@@ -511,8 +423,11 @@ func (p *Page) word(o *Outcome) string {
 		}
 		few = few || requests < limit.LeastRequests()
 	}
-	if o.Word() == Holds && few {
+	switch {
+	case o.Word() == Holds && (few || o.FallsBehind): // a longer window would break
 		return soFar
+	case o.Word() == Unsure && p.missed(o):
+		return maybe
 	}
 	return o.Word()
 }
@@ -533,15 +448,25 @@ func (p *Page) table() chart.Table {
 		t.Add(rows)
 		return t
 	}
-	t.Head = append(head, "limited by", "why")
+	limited := slices.ContainsFunc(p.Outcomes, func(o Outcome) bool { return o.Limiter != "" })
+	t.Head = head
+	if limited {
+		t.Head = append(t.Head, "limited by")
+	}
+	t.Head = append(t.Head, "why")
 	for i, row := range rows {
 		o := &p.Outcomes[i]
-		cells := chart.Texts(append(row, o.Limiter, cmp.Or(o.Client, o.Why))...)
-		cells[len(row)-1].Mark = map[string]string{
+		verdict := len(row) - 1
+		if limited {
+			row = append(row, o.Limiter)
+		}
+		cells := chart.Texts(append(row, cmp.Or(o.Client, o.Why))...)
+		cells[verdict].Mark = map[string]string{
 			Holds:  chart.Good,
 			soFar:  chart.Warn,
 			Breaks: chart.Bad,
 			Unsure: chart.Warn,
+			maybe:  chart.Warn,
 		}[p.word(o)]
 		t.Rows = append(t.Rows, cells)
 	}

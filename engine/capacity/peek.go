@@ -21,6 +21,10 @@ const (
 	// leastRequests is after how many requests without a sign of breaking a probe ends while loads that break are still
 	// to be found.
 	leastRequests = 60
+	// nearlyAll is the share of requests beyond a limit that needs no more proof in a whole window of so many: whatever
+	// they share, the load broke for as long as it was measured.
+	nearlyAll      = 0.9
+	leastNearlyAll = 20
 	// leastLengths is how many times as long as a request takes a window in which a load holds must be. A shorter one
 	// sees mostly what was in flight when it began.
 	leastLengths = 3
@@ -56,7 +60,8 @@ func (s *Search) Peek(p Probe, peek Peek) Decision {
 		if near && !peek.Ended { // lost whatever comes
 			lost *= float64(len(peek.Slices)) * peek.SliceS / peek.WindowS
 		}
-		if lost > o.Allowed && (all.evidence(o.Allowed) >= level || p.Confirm && peek.Ended) &&
+		plain := p.Confirm || all.share() >= nearlyAll && all.n >= leastNearlyAll // if the window is over
+		if lost > o.Allowed && (all.evidence(o.Allowed) >= level || plain && peek.Ended) &&
 			(peek.Ended || o.Metric == ok || s.nearest(Breaks) != nil) && lost/o.Allowed > worst {
 			worst = lost / o.Allowed
 			broken = o.words(all)
@@ -95,7 +100,7 @@ func (s *Search) Peek(p Probe, peek Peek) Decision {
 		!near && !grows && few == "" && (holds || quiet && above):
 		return Decision{true, Holds, why + "."}
 	case peek.Ended:
-		return Decision{true, Unsure, why + ". " + fewer.doubtful()}
+		return Decision{true, Unsure, why + ". " + fewer.doubtful(largest > 1)}
 	}
 	return Decision{}
 }
@@ -182,13 +187,17 @@ func (s *Search) unsure(p Probe) bool {
 	return !above && !below && breaks > 0.02 && breaks < 0.98
 }
 
-// doubtful says why requests are too few for a verdict.
-func (t *counts) doubtful() string {
+// doubtful says why requests are too few for a verdict, though the limit may have been missed.
+func (t *counts) doubtful(missed bool) string {
 	const sayMore = 1.5
-	if t.designEffect < sayMore {
-		return "That is too little to be sure."
+	words := "That is too little to be sure"
+	if missed {
+		words = "That may be chance"
 	}
-	return "That is too little to be sure: requests near each other may share their fate, so these count as " +
+	if t.designEffect < sayMore {
+		return words + "."
+	}
+	return words + ": requests near each other may share their fate, so these count as " +
 		format.Count(int64(math.Ceil(t.n/t.designEffect))) + "."
 }
 

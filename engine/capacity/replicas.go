@@ -52,21 +52,27 @@ func (t Timeline) Replicas(perS, low float64) *Replicas {
 	return r
 }
 
-// Words say how many instances were needed. Replicas that are nil have none.
-func (r *Replicas) Words() string {
+// Words say how many instances were needed, by what so many carried together. Replicas that are nil have none.
+func (r *Replicas) Words(measured int) string {
 	if r == nil {
 		return ""
 	}
-	one := "One instance carries " + format.Rate(r.RequestsPerS) + " requests/s"
-	if r.RequestsPerSAtLow > 0 {
-		one += ", or " + format.Rate(r.RequestsPerSAtLow) + " by the lower end of the interval"
+	text := "The one instance that was measured carries "
+	if measured > 1 {
+		text = fmt.Sprintf("Each of the %d instances that were measured carries ", measured)
 	}
-	text := fmt.Sprintf(
-		"%s. If all but one came and went by the minute, the trace would have "+
-			"needed at most %d, %s on average, and %s instance-hours", one, r.Peak,
-		format.Number(r.Mean, 3), format.Number(r.InstanceHours, 3))
-	if r.InstanceHoursAtLow > 0 {
-		text += ", or " + format.Number(r.InstanceHoursAtLow, 3) + " by the lower end of the interval"
+	text += format.Rate(r.RequestsPerS) + " requests/s"
+	if r.RequestsPerSAtLow > 0 {
+		text += " (" + format.Rate(r.RequestsPerSAtLow) + " by the lower end of the interval)"
+	}
+	text += fmt.Sprintf(", so the trace as recorded needs %s like it in its busiest minute, and %s on average",
+		format.Count(int64(r.Peak)), format.Number(r.Mean, 2))
+	if r.InstanceHours >= 1 {
+		text += ": " + format.Number(r.InstanceHours, 3) + " instance-hours"
+		if r.InstanceHoursAtLow > 0 {
+			text += " (" + format.Number(r.InstanceHoursAtLow, 3) + " by the lower end)"
+		}
+		text += " if all but one came and went by the minute"
 	}
 	return text + "."
 }

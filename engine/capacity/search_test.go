@@ -106,7 +106,7 @@ func TestSearchBounds(t *testing.T) {
 		"breaks at the least":    {Config{Least: 4, Whole: true}, 20, 0, 0, 1, "The objectives break even at 1."},
 		"the client":             {Config{Least: 1}, 0, 2, 1, 0, "The client was the bottleneck at 2: slow. So the servers may carry more."},
 		"the client at once":     {Config{Least: 1}, 0, 1, 0, 0, "The client was the bottleneck at 1: slow. So the servers' capacity stays unknown."},
-		"the budget":             {Config{Least: 1, Budget: 200e9}, 0, 0, 0.5, 0, "The budget of 3.33 min leaves no time for another probe and a confirmation; the same command goes on with a larger one."},
+		"the budget":             {Config{Least: 1, Budget: 200e9}, 0, 0, 0.5, 0, "65.0 s of the budget of 3.33 min are left, too little for another probe and a confirmation; the same command goes on with a larger one."},
 		"as narrow as is wanted": {Config{Least: 1, Precision: 0.3}, 0, 0, 2, 4, "The interval is as narrow as wanted."},
 	} {
 		m := m

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/fastreplay/fastreplay/engine/chart"
-	"github.com/fastreplay/fastreplay/engine/format"
 )
 
 // Sweep probes given loads in their order, each for its whole window. It is for one goroutine.
@@ -145,107 +144,6 @@ func (p *Page) curves() (all []chart.Graph) {
 		})
 	}
 	return all
-}
-
-// found says up to which load all objectives hold: the hardest that held before the first that broke.
-// If one held beyond that, chance decides between them.
-func (p *Page) found() (words string) {
-	served := slices.DeleteFunc(slices.Clone(p.Outcomes), func(o Outcome) bool { return o.Client != "" })
-	slices.SortStableFunc(served, func(a, b Outcome) int {
-		order := cmp.Compare(a.Load, b.Load)
-		if p.Falling {
-			order = -order
-		}
-		return cmp.Or(order, cmp.Compare(a.Verdict, b.Verdict)) // of one load what broke comes first
-	})
-	first := slices.IndexFunc(served, func(o Outcome) bool { return o.Verdict == Breaks })
-	easier := served
-	var harder []Outcome
-	if first >= 0 {
-		easier = served[:first]
-		harder = served[first:]
-	}
-	// hardest is the last load that held, with its unit; "" if none did
-	hardest := func(of []Outcome) string {
-		for _, o := range slices.Backward(of) {
-			if o.Verdict == Holds {
-				return p.Load(o.Load)
-			}
-		}
-		return ""
-	}
-	words = "No load is known to hold"
-	held := hardest(easier)
-	if held != "" {
-		words = "Holds at " + held
-		if last := easier[len(easier)-1]; last.Verdict == Unsure {
-			words += ", unsure at " + p.Load(last.Load)
-		}
-	}
-	switch {
-	case first < 0 && len(served) > 1 && served[len(served)-1].Verdict == Holds:
-		words += ", the hardest load that was measured"
-	case first < 0:
-	case first == 0 && p.failsAlike(): // then the load is not why
-	case first == 0:
-		words = "Breaks at " + p.Load(served[first].Load)
-	default:
-		words += ", breaks at " + p.Load(served[first].Load)
-	}
-	if held := hardest(harder); held != "" {
-		words += ", and held at " + held + " all the same"
-	}
-	return words
-}
-
-// failsAlike tells whether failures broke the objectives, and about as many came at every load.
-func (p *Page) failsAlike() bool {
-	return alike(p.Outcomes) &&
-		!slices.ContainsFunc(p.Outcomes, func(o Outcome) bool {
-			return o.Verdict == Breaks && !strings.Contains(o.Limiter, failures)
-		})
-}
-
-// alike tells whether requests failed at several loads, and about as many at each.
-func alike(all []Outcome) bool {
-	least, worst := failing(all)
-	return len(all) > 1 && least > 0 && least >= worst.Numbers[ErrorRate]/2
-}
-
-// failing are the least share of requests that failed, and the load of which most did.
-func failing(all []Outcome) (least float64, worst *Outcome) {
-	least = 1
-	worst = &Outcome{}
-	for i := range all {
-		share := all[i].Numbers[ErrorRate]
-		least = min(least, share)
-		if share > worst.Numbers[ErrorRate] {
-			worst = &all[i]
-		}
-	}
-	return least, worst
-}
-
-// Failures says how many requests failed, how, and at which load most did, or that about as many did at each. It is ""
-// if none failed. mostly: at each load most did. load prints a load with its unit.
-func Failures(all []Outcome, load func(float64) string) (words string, mostly bool) {
-	least, worst := failing(all)
-	most := worst.Numbers[ErrorRate]
-	if most == 0 {
-		return "", false
-	}
-	words = format.PercentTo(most, 3) + " of the requests failed"
-	if !alike(all) {
-		words += " at " + load(worst.Load)
-	} else if from, to := format.PercentTo(least, 3), format.PercentTo(most, 3); from == to {
-		words += " at every load"
-	} else {
-		words = from + " to " + to + " of the requests failed at every load"
-	}
-	if worst.FailedBy != "" {
-		words += ", " + worst.FailedBy
-	}
-	return words, least >= 0.5
 }
 
 // withInterval is a number of outcomes, with the ends of its interval where they are known; NaN where it is not.

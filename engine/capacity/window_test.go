@@ -111,10 +111,10 @@ func TestReplicas(t *testing.T) {
 	if !slices.Equal(r.EachMinute, []int{2, 1, 1}) || r.Peak != 2 || math.Abs(r.InstanceHours-3./60) > 1e-9 || math.Abs(r.Mean-1.5) > 1e-6 || math.Abs(r.InstanceHoursAtLow-4./60) > 1e-9 {
 		t.Errorf("%+v", r)
 	}
-	expect.Contains(t, r.Words(), "One instance carries 2.00 requests/s, or 1.00 by the lower end of the interval.", "words")
+	expect.Contains(t, r.Words(2), "Each of the 2 instances that were measured carries 2.00 requests/s (1.00 by the lower end of the interval), so the trace as recorded needs ", "words")
 	short := Part{Stretches: []Stretch{{480e6, 2402e6}}, TraceNS: 2403e6, OfMeanRate: 1, OfPeakRate: 1}
 	expect.Contains(t, short.MeasuredWords(), "0.5 s–2.4 s of 2.4 s", "of a short trace seconds are too coarse")
-	if r = trace.Replicas(0, 0); r != nil || r.Words() != "" {
+	if r = trace.Replicas(0, 0); r != nil || r.Words(1) != "" {
 		t.Errorf("%+v", r)
 	}
 }

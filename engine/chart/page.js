@@ -186,7 +186,7 @@ function nearest(u, series) {
 // shade draws the marked parts of the X axis behind everything: red, those of kind 1 grey, those of kind 2 as lines.
 function shade(u, graph) {
   for (const span of graph.spans || []) {
-    u.ctx.fillStyle = colour(['badpaper', 'line', 'text'][span.k]);
+    u.ctx.fillStyle = colour(['badpaper', 'line', 'quiet'][span.k]);
     const from = Math.max(u.bbox.left, u.valToPos(span.f, 'x', true)), end = span.k === 2 ? from + 2 : u.valToPos(span.t, 'x', true);
     const to = Math.min(u.bbox.left + u.bbox.width, end);
     if (to > from) u.ctx.fillRect(from, u.bbox.top, to - from, u.bbox.height);
