@@ -292,13 +292,17 @@ type probing struct {
 	counter *capacity.Counter
 	shown   atomic.Pointer[capacity.Peek]
 	decided bool
+	cold    bool  // no request can hit what earlier probes have left in caches
 	lastNS  int64 // the latest planned instant of a request
 	end     context.CancelFunc
 	running atomic.Pointer[replay.Running] // nil before its requests are built
 }
 
 // Built implements replay.Observer.
-func (p *probing) Built(r *replay.Running) { p.running.Store(r) }
+func (p *probing) Built(r *replay.Running) {
+	p.cold = r.Cold
+	p.running.Store(r)
+}
 
 // Record implements replay.Observer.
 func (p *probing) Record(r *record.Record) {
@@ -339,6 +343,16 @@ func (p *probing) abort() {
 	}
 }
 
+// noteWarm notes that a probe may be easier than the ones before, since caches hold its prompts from these.
+func (p *probing) noteWarm(s *metrics.Summary) {
+	same := s.Workload.Verbatims > 0 || s.Run.Options["cold"] == string(probe.ColdOff)
+	if p.cold || p.out.Number == 1 || !same {
+		return
+	}
+	p.out.Limited = cmp.Or(p.out.Limited, "prompts may have been in caches: each probe sends the same words, and "+
+		"nothing shows that the servers forget them")
+}
+
 // probe replays at a load until the search has seen enough, or ctx ends.
 func (s *searching) probe(ctx context.Context, out *capacity.Outcome, w window) error {
 	p := out.Probe
@@ -377,6 +391,7 @@ func (s *searching) probe(ctx context.Context, out *capacity.Outcome, w window) 
 	if err != nil {
 		return err
 	}
+	seen.noteWarm(summary)
 	if out.Cut || out.Slices == nil {
 		w.ForNS = int64(len(out.Slices)) * w.SliceNS
 	} else if s.o.over == "concurrency" && summary.Run.DurationS*1e9 < float64(w.FromNS+w.ForNS) {

@@ -232,6 +232,22 @@ func TestCapacityClient(t *testing.T) {
 	}
 }
 
+// TestCapacityOfWarmCaches: later probes may be easier if they send the words of the first, to caches that may hold them.
+func TestCapacityOfWarmCaches(t *testing.T) {
+	for number := range 3 {
+		for _, cold := range []bool{true, false} {
+			for verbatim := range int64(2) {
+				for _, flag := range []any{nil, "salt", "off"} {
+					p := probing{cold: cold, out: &capacity.Outcome{Probe: capacity.Probe{Number: number + 1}}}
+					p.noteWarm(&metrics.Summary{Workload: metrics.Workload{Verbatims: verbatim}, Run: metrics.Run{Options: map[string]any{"cold": flag}}})
+					want := number > 0 && !cold && (verbatim > 0 || flag == "off")
+					expect.Equal(t, p.out.Limited != "", want, "probe %d, %v, %d verbatim, %v", number+1, cold, verbatim, flag)
+				}
+			}
+		}
+	}
+}
+
 // TestCapacityOfWholeAnswers: answers that come whole have no TTFT, which no load can be blamed for.
 func TestCapacityOfWholeAnswers(t *testing.T) {
 	for text, refused := range map[string]bool{"ttft.p95<1s": true, "tpot.p50<1s": true, "ntpot.p95<1s": false, "e2e.p95<1s ok>=99%": false} {

@@ -109,6 +109,9 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 			r.A.Name, r.B.Name, m.onlyOne[0], m.onlyOne[1], len(m.samples[0].all))
 	}
 	r.Metrics = m.metrics(r)
+	if lengths := otherLengths(r.Metrics); lengths != "" {
+		r.note("%s: E2E and NTPOT are of other work, and decide no gate", lengths)
+	}
 	r.compareOwners(a, b)
 	r.compareActions(a, b)
 	if r.Paired {

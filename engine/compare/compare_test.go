@@ -28,6 +28,7 @@ type served struct {
 	outcome    record.Outcome
 	cached     int64
 	model      string
+	lacks      int64 // tokens of its answer
 }
 
 // write makes a directory of results: n requests of conversations of four, one each 100 ms, that a server takes as
@@ -47,11 +48,11 @@ func write(t *testing.T, n int, change func(*metrics.Summary), serve func(i int)
 			r.SentNS, r.DoneNS = r.PlannedNS+1000, r.PlannedNS+2000
 		}
 		if s.outcome == record.OK {
-			r.PromptTokens, r.CachedTokens, r.CompletionTokens, r.TokensFrom, r.Chunks = r.InputTokens, s.cached, 51, record.TokensFromUsage, 51
+			r.PromptTokens, r.CachedTokens, r.CompletionTokens, r.TokensFrom, r.Chunks = r.InputTokens, s.cached, 51-s.lacks, record.TokensFromUsage, 51-s.lacks
 			r.AnswerModel = s.model
 			r.FirstTokenNS = r.SentNS + int64(s.ttft*1e6)
 			r.FirstOutputNS = r.FirstTokenNS + int64(s.reasons*1e6)
-			r.LastTokenNS = r.FirstTokenNS + int64(50*s.tpot*1e6)
+			r.LastTokenNS = r.FirstTokenNS + (50-s.lacks)*int64(s.tpot*1e6)
 			r.DoneNS = r.LastTokenNS
 		}
 		c.Add(&r, 0)
@@ -759,6 +760,30 @@ func TestEmptyFirst(t *testing.T) {
 		r := compared(t, a, of(3))
 		if answer, words := r.Judge(gate); answer != Passed {
 			t.Errorf("without: %s", words)
+		}
+	}
+}
+
+// TestOtherLengths: shorter answers are no faster server, so what depends on their length decides no gate.
+func TestOtherLengths(t *testing.T) {
+	a := sideOfRuns(t, 1, 11, 21)
+	for lacks, want := range map[int64]Answer{0: Passed, 20: Undecided} {
+		var dirs []string
+		for _, seed := range []uint64{2, 12, 22} {
+			as := noisy(seed, 1)
+			dirs = append(dirs, write(t, 200, nil, func(i int) served {
+				s := as(i)
+				s.lacks = lacks
+				return s
+			}))
+		}
+		r := compared(t, a, side(t, dirs...))
+		for text, want := range map[string]Answer{
+			"e2e.p50:+90%": want, "e2e_planned.mean:+90%": want, "ntpot.p50:+90%": want, "tpot.p50:+90%": Passed, "ttft.p50:+90%": Passed,
+		} {
+			answer, words := r.Judge(gateOf(t, text))
+			expect.Equal(t, answer, want, words)
+			expect.Equal(t, strings.Contains(words, "length of answers, in tokens, is 39"), want == Undecided, words)
 		}
 	}
 }

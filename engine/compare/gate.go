@@ -105,6 +105,8 @@ func (r *Result) Judge(g Gate) (answer Answer, words string) {
 	switch {
 	case r.shifted(g.Metric):
 		return Undecided, words + "; " + r.shift.What
+	case lengthens(g.Metric, r.bounds) && otherLengths(part) != "":
+		return Undecided, words + "; " + otherLengths(part)
 	case r.unlikeCaches != "":
 		return Undecided, words + fmt.Sprintf(unlike, r.unlikeCaches)
 	case r.Scope != ScopeServers:
@@ -126,6 +128,25 @@ func (r *Result) Judge(g Gate) (answer Answer, words string) {
 		return Undecided, words + fmt.Sprintf("; %d runs a side would tell more", fewestRuns)
 	}
 	return Undecided, words + "; " + m.decides(g.Limit, runs)
+}
+
+// lengthens reports whether a number is another one if answers have other lengths.
+func lengthens(name string, bounds []metrics.SLO) bool {
+	latency, _, _ := strings.Cut(name, ".")
+	whole := func(latency int) bool {
+		return latency == metrics.E2E || latency == metrics.E2EPlanned || latency == metrics.NTPOT
+	}
+	return whole(metrics.FindLatency(latency)) ||
+		name == "goodput" && slices.ContainsFunc(bounds, func(o metrics.SLO) bool { return whole(o.Latency) })
+}
+
+// otherLengths says that answers of one side are longer; "" if by no more than is called same.
+func otherLengths(part []Metric) string {
+	m := named(part, outputTokens)
+	if !m.changed() || math.Abs(*m.Change) <= sameWithin {
+		return ""
+	}
+	return m.Sentence
 }
 
 // shifted reports whether a number may in truth be another one.

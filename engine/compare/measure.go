@@ -17,6 +17,9 @@ const kindsOf = 5
 // errorRate is the name of the share of requests that failed.
 const errorRate = "error_rate"
 
+// outputTokens is the name of how many tokens an answer has.
+const outputTokens = "output_tokens"
+
 // spec is what a metric is, whatever its values: a number of a latency, or a ratio of sums over requests.
 type spec struct {
 	name, label, unit string
@@ -83,6 +86,15 @@ func specs() (all []spec) {
 			higher: true,
 			count: func(*row) (over, under float64) {
 				return 1, 0
+			},
+		},
+		spec{
+			name:   outputTokens,
+			label:  "length of answers, in tokens,",
+			unit:   "rate",
+			higher: true,
+			count: func(r *row) (over, under float64) {
+				return r.output, 1
 			},
 		},
 		spec{

@@ -117,7 +117,8 @@ func (Silent) Tick(*Running, bool) {}
 
 // Running is a run under way. Any goroutine may call its methods.
 type Running struct {
-	Dir string // of the results
+	Dir  string // of the results
+	Cold bool   // no request can hit what earlier runs have left in caches
 
 	run       *engine.Run
 	meter     *live.Meter
@@ -304,6 +305,7 @@ func (r *runner) send(ctx context.Context, group *shard.Group) (summary *metrics
 	if err := r.run.SenderErr(); err != nil && r.cfg.Sender == setup.SenderProcess {
 		return nil, fmt.Errorf("--sender process: %w", err)
 	}
+	r.Cold = r.load.Facts.Flushed || r.load.Facts.Salted
 	r.observer.Built(&r.Running)
 	if err := r.getReady(ctx); err != nil {
 		return nil, err

@@ -98,6 +98,7 @@ func (p *Prepared) takeSalt() {
 // useSalt puts a salt of this run into bodies; seen says that a server was seen to honour one.
 func (p *Prepared) useSalt(seen bool) {
 	p.takeSalt()
+	p.Facts.Salted = p.CacheOff(0) || seen && p.verbatims.payloads == 0
 	switch {
 	case seen:
 		p.detail("cold: a cache_salt of this run in every body of ours, proven to work")

@@ -181,6 +181,7 @@ type Facts struct {
 	BuildS             float64           // that building took
 	Demo               bool              // the server is that of Options.Fallback
 	Flushed            bool              // the servers can flush their caches; to be done again just before the start
+	Salted             bool              // a salt keeps bodies from hitting what earlier runs have left in caches
 	Unknown            []metrics.Unknown // what the servers do not report
 	NoteUnlessReported string            // a note that the run contradicts if responses report cached tokens; "" = none
 	Asked              []string          // the models that requests ask for; nil = unknown
