@@ -258,6 +258,30 @@ func TestOracleKnowsWhoRouted(t *testing.T) {
 	}
 }
 
+// TestNeverHeld: what was in prefill or evicted is told of the requests that lack it, with all of it and nothing else.
+func TestNeverHeld(t *testing.T) {
+	w := workloadtest.Routed(t, 1, 2)
+	fates := sent(w, func(int) string { return "" })
+	for i := range fates {
+		f := &fates[i]
+		f.Status, f.Told = 200, true
+		f.SentNS, f.BegunNS, f.FirstTokenNS, f.EndNS = int64(i)*10, int64(i)*10, int64(i)*10+15, int64(i)*10+16
+		f.ExpectedCachedTokens, f.CachedTokens = 1000, int64(i%2)*1000
+	}
+	at := map[int64]int64{}
+	found := Shortfall(w, fates, []int64{record.None, record.None}, func(sentNS, tokens int64) { at[sentNS] += tokens })
+	sum := int64(0)
+	for sentNS, tokens := range at {
+		sum += tokens
+		if i := sentNS / 10; sentNS%10 != 0 || i%2 == 1 || tokens <= 0 || tokens > 1000 {
+			t.Errorf("%d tokens at %d", tokens, sentNS)
+		}
+	}
+	if sum != found.InPrefillTokens+found.EvictedTokens || found.EvictedTokens == 0 || found.InPrefillTokens == 0 {
+		t.Errorf("told of %d tokens, found %+v", sum, found)
+	}
+}
+
 // TestCachesBehindGateways: an instance has the capacity that its gateway reports.
 func TestCachesBehindGateways(t *testing.T) {
 	w := workloadtest.Routed(t, 1, 2)

@@ -50,6 +50,13 @@ type had struct {
 // before Add, of which it keeps 48 bytes each.
 func (c *Collector) KeepHits() { c.hits = []had{} }
 
+// NeverHeld notes tokens that a request sent then lacks, since no prompt had brought them yet or the cache was full.
+func (c *Collector) NeverHeld(sentNS, tokens int64) {
+	if c.hits != nil {
+		c.hits = append(c.hits, had{sentNS, tokens, 0})
+	}
+}
+
 func (c *Collector) addHit(r *record.Record) {
 	if c.hits == nil {
 		return

@@ -425,6 +425,31 @@ func TestActionsAfterEachOther(t *testing.T) {
 	}
 }
 
+// TestHitsThatWereEvicted: what full caches drop in any case is no loss by an action, on whichever side of it they fill.
+func TestHitsThatWereEvicted(t *testing.T) {
+	for _, evictedS := range []float64{15, 45, 99} { // since when
+		c := NewCollector([]string{"http://a"})
+		c.KeepHits()
+		for at := 0.0; at < 60; at += 0.1 {
+			r := sentAt(int64(at*1e9), record.OK, 20*ms)
+			r.PromptTokens, r.InputTokens, r.ExpectedCachedTokens = 1000, 1000, 500
+			r.CachedTokens = 500
+			if at >= evictedS {
+				r.CachedTokens -= 200
+				c.NeverHeld(r.SentNS, 200)
+			}
+			if at >= 30 {
+				r.CachedTokens -= 100 // by the action
+			}
+			c.Add(r, 0)
+		}
+		in := metrics.Summary{Requests: metrics.Requests{Planned: 600}}
+		in.Actions = []metrics.Action{{AtS: 29.95, Ran: &metrics.Command{StartedS: 29.95, TookS: 0.1, ExitCode: new(int)}}}
+		in.Run.DurationS = 60
+		expect.Near(t, *c.Summary(in, Probed{}).Actions[0].Cost.HitsLost, 300*100, 1e-6, "evicted since %v s", evictedS)
+	}
+}
+
 // TestSLODebt: of requests that failed or missed a bound from an action on, those beyond the share before are its debt,
 // by a plain count of what was sent. Bounds of one class count for that class alone. What the end cut off had missed a bound
 // if it had waited for longer, and else tells nothing.

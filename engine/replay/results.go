@@ -145,7 +145,8 @@ func (r *runner) conclude(found engine.Result) (*metrics.Summary, error) {
 		r.load.Shard.Counted = &r.servers.counted
 	}
 	if r.load.Shard == nil { // else the caches and routers had more to do than this
-		info.PrefixCache.Shortfall = audit.Shortfall(work, fates, r.collector.CountedHits(info.Servers))
+		info.PrefixCache.Shortfall = audit.Shortfall(work, fates, r.collector.CountedHits(info.Servers),
+			r.collector.NeverHeld)
 		if r.load.Spare == 0 { // else instances come and go
 			info.Routing = audit.CompareRouters(work, fates, names)
 		}
