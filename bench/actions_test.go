@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -152,34 +151,4 @@ func TestActionsThatScale(t *testing.T) {
 func alivePID(pid string) bool {
 	state, err := os.ReadFile("/proc/" + pid + "/stat")
 	return err == nil && !strings.Contains(string(state), ") Z ")
-}
-
-// TestActionsLeaveSendingAlone logs how late requests leave with commands beside them, and with owners who fill their
-// headers, models and priorities, against a run with neither. FASTREPLAY_ROUNDS is of how many alternating runs, of
-// which each takes 2 s.
-func TestActionsLeaveSendingAlone(t *testing.T) {
-	rounds, err := strconv.Atoi(os.Getenv("FASTREPLAY_ROUNDS"))
-	if err != nil {
-		t.Skip("it measures, and FASTREPLAY_ROUNDS says of how many rounds")
-	}
-	mock := startMock(t)
-	load := steady(t, 600, 300, 4)
-	busy := actionsFile(t, "- {at: 100ms, every: 1s, run: 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done'}")
-	light := actionsFile(t, "- {at: 100ms, every: 1s, run: 'true', expect: 'true'}")
-	owned := []string{"--tenants", "64", "--map", "tenant=tenant-1:gold,tenant-2:free", "--header", "x-fairness: {tenant}", "--header", "x-objective: {class}"}
-	flags := map[string][]string{"neither": nil, "commands": {"--at", light}, "commands that take a core": {"--at", busy}, "owners": owned}
-	p50, p99 := map[string]float64{}, map[string]float64{}
-	for range rounds {
-		for name, more := range flags {
-			res := run(t, append([]string{"--trace", load, "--url", mock.url}, more...)...)
-			res.only(t, "ok")
-			expect.Equal(t, len(res.lines), 600, "records")
-			p50[name] += res.summary.DriftUS.P50
-			p99[name] += res.summary.DriftUS.P99
-		}
-	}
-	for name := range flags {
-		t.Logf("lateness with %s: p50 %.2f µs, %.2f times that with neither; p99 %.2f µs, %.2f times", name,
-			p50[name]/float64(rounds), p50[name]/p50["neither"], p99[name]/float64(rounds), p99[name]/p99["neither"])
-	}
 }

@@ -47,6 +47,10 @@ func TestInterruptOnce(t *testing.T) {
 			r := startReplay(t, "--trace", load, "--url", m.url)
 			m.untilRunning(t, 8)
 			r.signalAll(t, s)
+			if s == syscall.SIGTERM { // as timeout(1) does
+				time.Sleep(10 * time.Millisecond) // or the two become one
+				r.signalAll(t, s)
+			}
 			if s == syscall.SIGHUP { // a terminal that closes sends several, which cut nothing
 				r.untilSaid(t, "interrupted: ")
 				r.signalAll(t, s)

@@ -255,8 +255,8 @@ func (o *probingOptions) run(ctx context.Context, out io.Writer, ui *terminal) e
 	if o.quiet {
 		ui.mode = progressNone
 	}
-	ctx, release := untilSignal(ctx)
-	defer release()
+	ctx, interrupts := catchSignals(ctx, ui)
+	defer interrupts.release()
 	r, objectives, err := o.check()
 	if err != nil {
 		return err

@@ -109,8 +109,8 @@ func newInterleaved(words, flags []string, o *comparison, ui *terminal) (*interl
 // run makes all runs, and returns the directories of both sides. What is done when one fails or somebody interrupts
 // stays.
 func (r *interleaved) run(ctx context.Context, interleave string) (dirs [][]string, err error) {
-	ctx, release := untilSignal(ctx)
-	defer release()
+	ctx, interrupts := catchSignals(ctx, r.ui)
+	defer interrupts.release()
 	defer context.AfterFunc(ctx, func() { // another interrupt ends this process, and the runs cancel what is in flight
 		r.ui.alert("interrupted: no further run is made; requests in flight may end; another interrupt cancels them")
 	})()

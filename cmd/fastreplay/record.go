@@ -103,8 +103,8 @@ func (o *recordOptions) record(ctx context.Context, out io.Writer, ui *terminal)
 	if err != nil {
 		return err
 	}
-	ctx, release := untilSignal(ctx)
-	defer release()
+	ctx, interrupts := catchSignals(ctx, ui)
+	defer interrupts.release()
 	fmt.Fprintf(out, "listening on %s\n", r.URL())
 	to := "copies of requests"
 	if !o.Mirror {

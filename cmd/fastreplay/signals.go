@@ -11,9 +11,13 @@ import (
 	"github.com/fastreplay/fastreplay/engine/replay"
 )
 
-// interrupts end a run at SIGINT, SIGTERM and SIGHUP. Before the start, the first signal cancels and the second one
-// ends the process. During the run, the first one stops sending and drains, and the second one cancels what is in
-// flight. SIGHUP counts only if it is the first.
+// settles is how long a signal that comes again is the same one. timeout(1) sends its own twice: to the process, and to
+// the group that it is in.
+const settles = time.Second / 2
+
+// interrupts end a run at SIGINT, SIGTERM and SIGHUP. Without a run, or before its start, the first signal cancels and
+// the second one ends the process. During the run, the first one stops sending and drains, and the second one cancels
+// what is in flight. SIGHUP counts only if it is the first.
 type interrupts struct {
 	cancel  context.CancelFunc
 	signals chan os.Signal
@@ -25,17 +29,7 @@ type interrupts struct {
 	run   *replay.Running
 }
 
-// untilSignal returns a context that a first signal ends; one that comes later than a second after it ends the process.
-// timeout(1) sends its signal twice. release is to be called.
-func untilSignal(ctx context.Context) (until context.Context, release context.CancelFunc) {
-	until, release = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(until, func() {
-		time.Sleep(time.Second)
-		release()
-	})
-	return until, release
-}
-
+// catchSignals returns a context that the first signal ends. The interrupts are to be released.
 func catchSignals(ctx context.Context, ui *terminal) (context.Context, *interrupts) {
 	ctx, cancel := context.WithCancel(ctx)
 	in := &interrupts{
@@ -55,11 +49,18 @@ func catchSignals(ctx context.Context, ui *terminal) (context.Context, *interrup
 
 func (in *interrupts) listen(ctx context.Context) {
 	outside := ctx.Done()
+	var last os.Signal
+	var lastAt time.Time
 	for {
 		select {
 		case <-in.done:
 			return
 		case s := <-in.signals:
+			if s == last && time.Since(lastAt) < settles {
+				continue
+			}
+			last = s
+			lastAt = time.Now()
 			if s == syscall.SIGHUP { // a terminal that closes sends several: from its shell and from the kernel
 				signal.Ignore(s)
 			}
@@ -79,8 +80,8 @@ func (in *interrupts) interrupt(onlyFirst bool) {
 		return
 	}
 	in.count++
-	if in.run == nil {
-		signal.Stop(in.signals) // whatever does not notice the first one is ended by the next
+	if in.run == nil { // whatever does not notice the first one is ended by the next
+		time.AfterFunc(settles, func() { signal.Stop(in.signals) })
 	}
 	in.cancel()
 	in.apply()
