@@ -84,20 +84,19 @@ func (c *Collector) hasMissed(r *record.Record) bool {
 }
 
 // actions is the summary's actions with what became of them. It changes none of those that s has.
-func (c *Collector) actions(s *metrics.Summary) []metrics.Action {
-	if len(s.Actions) == 0 || c.timings.spilled > 0 {
+func (c *Collector) actions(s *metrics.Summary, run *sequence) []metrics.Action {
+	if len(s.Actions) == 0 || run == nil {
 		return s.Actions
 	}
 	out := slices.Clone(s.Actions)
 	j := aftermath{c: c, servers: s.Servers, changes: s.TargetChanges, endS: s.Run.DurationS, cut: map[*timing]bool{}}
-	c.timings.each(func(k *timing) {
+	for _, k := range run.all {
 		if !stopped(k.outcome) {
 			j.all = append(j.all, k)
 		} else if k.sent {
 			j.open = append(j.open, k)
 		}
-	})
-	slices.SortStableFunc(j.all, func(a, b *timing) int { return cmp.Compare(a.atNS, b.atNS) })
+	}
 	out = slices.DeleteFunc(out, func(a metrics.Action) bool { return !a.Began() })
 	for i := range out {
 		j.at(out, i, false)

@@ -232,8 +232,9 @@ func (c *Collector) Summary(s metrics.Summary, probed Probed) *metrics.Summary {
 	}
 	s.Run.AnsweredS = c.answeredS()
 	all.Latencies.Fill(&s.RunLatencies)
+	var run *sequence
 	if c.timings.spilled == 0 {
-		run := c.timings.sequence()
+		run = c.timings.sequence()
 		s.Intervals = c.intervals(&s, run)
 		s.Trends = c.trends(&s, run)
 		s.Outages = c.outages(run)
@@ -266,7 +267,7 @@ func (c *Collector) Summary(s metrics.Summary, probed Probed) *metrics.Summary {
 	s.AnswerModels = c.models.several(c.urls, s.Run.AskedModels)
 	s.Endpoints = c.parts.endpoints.summary(2, over)
 	s.Answers = all.Answers.summary(s.Answers)
-	s.Actions = c.actions(&s)
+	s.Actions = c.actions(&s, run)
 	s.Gateway = all.Gateway.summary()
 	if s.Window == nil { // which has but pieces of jobs
 		s.Jobs = c.jobs.summary(s.Run.DurationS, over, s.Run.Lanes)

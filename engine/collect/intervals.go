@@ -35,20 +35,15 @@ func (t *timings) sequence() *sequence {
 	for i := 1; i < stats.MostSections && len(dates) > 0; i++ {
 		s.cuts = append(s.cuts, dates[i*len(dates)/stats.MostSections].ns)
 	}
+	part := 0
 	for i, d := range dates {
+		for part < len(s.cuts) && s.cuts[part] <= d.ns {
+			part++
+		}
 		s.all[i] = d.of
-		s.part[i] = uint8(sectionAt(s.cuts, d.ns))
+		s.part[i] = uint8(part)
 	}
 	return s
-}
-
-// sectionAt is the part of the run that an instant is in, by the first instants of parts but the first.
-func sectionAt(cuts []int64, ns int64) int {
-	at, begins := slices.BinarySearch(cuts, ns)
-	if begins {
-		at++
-	}
-	return at
 }
 
 // sessionGroups divides conversations into groups, by their numbers. Without conversations, or if most have only one
