@@ -374,8 +374,8 @@ func (r *Run) recordAll() {
 		select {
 		case <-tick.C:
 			early, open = r.recordFinished(early, len(r.done))
-		case <-over: // the rest, until done is closed
-			early, open = r.recordFinished(early, math.MaxInt)
+		case <-over: // the rest, and then until done is closed
+			early, open = r.recordFinished(early, max(1, len(r.done)))
 		}
 		if time.Since(ticked) >= time.Second-every {
 			ticked = time.Now()
@@ -387,31 +387,20 @@ func (r *Run) recordAll() {
 // recordFinished counts the next n finished requests, and records them after the early ones. If the barrier is still to
 // come, all of them are early. It returns false after the last one of the run.
 func (r *Run) recordFinished(early []int32, n int) (rest []int32, open bool) {
-	open = n == 0
-	if !open {
-		for i := range r.done {
+	for open = true; open && n > 0; n-- {
+		var i int32
+		if i, open = <-r.done; open {
 			r.countFinished(i)
-			if early = append(early, i); !r.pacer.isPreparing() {
-				r.recordEach(early)
-				early = early[:0]
-			}
-			if n--; n == 0 {
-				open = true
-				break
-			}
+			early = append(early, i)
 		}
 	}
 	if !open || !r.pacer.isPreparing() {
-		r.recordEach(early)
+		for _, i := range early {
+			r.record(i)
+		}
 		early = early[:0]
 	}
 	return early, open
-}
-
-func (r *Run) recordEach(finished []int32) {
-	for _, i := range finished {
-		r.record(i)
-	}
 }
 
 func (r *Run) countFinished(i int32) {

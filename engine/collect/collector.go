@@ -75,7 +75,7 @@ func NewCollector(targets []string, slos ...metrics.SLO) *Collector {
 		urls:    slices.Clone(targets),
 		slos:    slices.Clone(slos),
 		targets: make([]targetStats, len(targets)),
-		models:  newAnswerModels(),
+		models:  answerModels{requests: map[answerModel]*int64{}, names: map[answerModel]int{}},
 	}
 	c.none = newTargetStats(c.slos)
 	for _, by := range c.owners.all() {

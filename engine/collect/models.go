@@ -30,10 +30,6 @@ type answerModel struct {
 	asked, named string
 }
 
-func newAnswerModels() answerModels {
-	return answerModels{requests: map[answerModel]*int64{}, names: map[answerModel]int{}}
-}
-
 func (m *answerModels) add(target int, r *record.Record) {
 	if r.Outcome != record.OK || r.AnswerModel == "" {
 		return

@@ -60,7 +60,7 @@ type cut struct {
 	counts []float64 // values of each part
 	ranks  []float64 // of each part: its ranks from the middle one, as shares of all values, summed
 	says   float64   // as how many parts of one size they are
-	coarse bool      // its parts are made of the first cut's
+	coarse bool      // its parts are parts of the first cut together
 	alike  float64   // by how many times more parts may vary than they show, since they are alike or wander
 }
 
@@ -72,18 +72,9 @@ func NewSections(values []Sample, groups int) *Sections {
 		if len(values) < m*leastInSection {
 			continue
 		}
-		part := func(v *Sample) int { return int(v.Section) * m / MostSections }
-		if len(s.cuts) == 0 {
-			s.cut(m, part)
-			continue
-		}
-		finest := s.cuts[0]
-		s.add(&cut{
-			part:   part,
-			counts: sumUp(finest.counts, m),
-			ranks:  sumUp(finest.ranks, m),
-			coarse: true,
-		})
+		s.cut(m, func(v *Sample) int {
+			return int(v.Section) * m / MostSections
+		}, len(s.cuts) > 0)
 	}
 	if len(s.cuts) == 0 {
 		s.unknown = TooFew
@@ -105,7 +96,7 @@ func NewSections(values []Sample, groups int) *Sections {
 	case groups > 0:
 		s.cut(groups, func(v *Sample) int {
 			return int(v.Group)
-		})
+		}, false)
 		if s.cuts[len(s.cuts)-1].says < leastGroups-0.5 {
 			s.unknown = FewGroups
 		}
@@ -113,15 +104,21 @@ func NewSections(values []Sample, groups int) *Sections {
 	return s
 }
 
-// cut adds a cut into m parts.
-func (s *Sections) cut(m int, part func(*Sample) int) {
+// cut adds a cut into m parts. Those of a coarse one are made of neighbouring parts of the first cut.
+func (s *Sections) cut(m int, part func(*Sample) int, coarse bool) {
 	c := &cut{
 		part:   part,
 		counts: make([]float64, m),
 		ranks:  make([]float64, m),
+		coarse: coarse,
+		alike:  1,
 	}
 	n := float64(len(s.sorted))
-	for from := 0; from < len(s.sorted); {
+	if coarse {
+		sumUp(c.counts, s.cuts[0].counts)
+		sumUp(c.ranks, s.cuts[0].ranks)
+	}
+	for from := 0; from < len(s.sorted) && !coarse; {
 		to := s.after(from)
 		middle := float64(from+to)/2/n - 0.5
 		for ; from < to; from++ {
@@ -129,24 +126,16 @@ func (s *Sections) cut(m int, part func(*Sample) int) {
 			c.counts[part(&s.sorted[from])]++
 		}
 	}
-	s.add(c)
-}
-
-// add adds a cut whose parts are counted.
-func (s *Sections) add(c *cut) {
-	n := float64(len(s.sorted))
 	c.says = n * n / squares(c.counts)
-	c.alike = 1
 	s.cuts = append(s.cuts, c)
 }
 
-// sumUp adds up what neighbouring parts of the finest cut have, for one of m parts.
-func sumUp(finest []float64, m int) []float64 {
-	sums := make([]float64, m)
+// sumUp sets a coarse cut's sums from those of the first cut.
+func sumUp(coarse, finest []float64) {
+	clear(coarse)
 	for i, v := range finest {
-		sums[i*m/len(finest)] += v
+		coarse[i*len(coarse)/len(finest)] += v
 	}
-	return sums
 }
 
 // noise is the variance that the ranks of each part have if values are independent.
@@ -210,7 +199,7 @@ func (s *Sections) Intervals(perMille []int64) []*[2]int64 {
 		})
 		for i, c := range s.cuts {
 			if c.coarse {
-				less[i] = sumUp(less[0], len(c.counts))
+				sumUp(less[i], less[0])
 			} else {
 				c.count(less[i], s.sorted[passed:from], 1)
 			}
