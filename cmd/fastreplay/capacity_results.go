@@ -125,7 +125,7 @@ func (s *searching) add(o capacity.Outcome) {
 		return
 	}
 	why := o.Why
-	if _, failed := o.Numbers[capacity.ErrorRate]; failed && o.Load > 1 {
+	if _, failed := o.Numbers[capacity.ErrorRate]; failed && o.Load > 1 && len(s.outcomes) < 2 {
 		why += " Fewer requests at once may be answered: --range 1 begins with one."
 	}
 	s.prober.Stop(why)

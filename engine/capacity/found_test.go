@@ -72,6 +72,7 @@ func TestHeadline(t *testing.T) {
 		{"amplify", []loadOf{held(1), held(2), confirmed(held(2))}, "Held TTFT p95 < 300 ms up to 2 × the recorded load, the hardest load tried"},
 		{"amplify", []loadOf{held(1)}, "Held TTFT p95 < 300 ms at 1 × the recorded load, the only load tried"},
 		{"amplify", []loadOf{missed(1), missed(0.5), few(0.25, 43)}, "Nothing was missed at 0.25 × the recorded load, in only 43 requests; missed TTFT p95 < 300 ms at 0.5 × and above"},
+		{"amplify", []loadOf{missed(0.5), few(0.25, 43), few(0.25, 45)}, "Held at 0.25 × the recorded load; missed TTFT p95 < 300 ms at 0.5 ×"},
 		{"amplify", []loadOf{missed(1), missed(0.5)}, "Missed TTFT p95 < 300 ms at every load from 0.5 to 1 × the recorded load"},
 		{"amplify", []loadOf{few(1, 5), few(8, 41), confirmed(unsure(8))}, "Too little was seen to tell whether 8 × the recorded load holds"},
 		{"amplify", []loadOf{few(1, 5), few(8, 41)}, "Too few requests to tell: at most 41 a load, and 59 would do; nothing was missed"},
@@ -98,10 +99,10 @@ func TestHeadline(t *testing.T) {
 		{"instances", []loadOf{held(4), missed(2), missed(1)}, "Held at 4 instances; missed TTFT p95 < 300 ms at 2 and below"},
 		{"instances", []loadOf{held(4), held(2)}, "Held TTFT p95 < 300 ms down to 2 instances, the hardest load tried"},
 		// without objectives
-		{"free rate", []loadOf{held(20), held(40)}, "The servers kept pace up to 40 requests/s, the hardest load tried; TTFT p95 40.0 ms there"},
+		{"free rate", []loadOf{held(20), held(40)}, "The servers kept pace up to 40 requests/s, the hardest load tried; TTFT p95 40.0 ms"},
 		{"free rate", []loadOf{held(40), {load: 60, requests: 500, tokens: 1128, behind: true}, {load: 80, requests: 500, tokens: 1100, behind: true}}, "The servers kept pace at 40 requests/s; they fell behind at 60 and above"},
 		{"free rate", []loadOf{{load: 60, requests: 500, behind: true}, {load: 80, requests: 500, behind: true}}, "The servers fell behind at every load from 60 to 80 requests/s"},
-		{"free concurrency", []loadOf{held(1), held(2), held(4)}, "Throughput grew to 400 output tokens/s at 4 requests in flight, the hardest load tried; TTFT p95 40.0 ms there"},
+		{"free concurrency", []loadOf{held(1), held(2), held(4)}, "Throughput grew to 400 output tokens/s at 4 requests in flight, the hardest load tried; TTFT p95 40.0 ms"},
 		{"free concurrency", []loadOf{held(1), held(8), {load: 16, requests: 500, tokens: 820}}, "Throughput stopped growing at 8 requests in flight, with 800 output tokens/s; tried up to 16"},
 		{"free concurrency", []loadOf{held(2), held(4), failed(8, 0.988), failed(16, 0.988)}, "Throughput grew to 400 output tokens/s at 4 requests in flight; 98.8 % of the requests failed at 8 and above, all by HTTP 503"},
 		{"free concurrency", []loadOf{few(1, 8), few(3, 9)}, "Too few requests to tell: 8 to 9 requests at every load from 1 to 3 requests in flight"},
@@ -158,6 +159,8 @@ func TestCautions(t *testing.T) {
 	p = pageOf(t, "rate", []loadOf{{load: 4, verdict: Holds, requests: 300, behind: true}, {load: 8, verdict: Breaks, requests: 300, late: 1, behind: true}})
 	expect.Equal(t, strings.Join(p.Cautions(), "|"),
 		"The servers fell behind at 4 requests/s: requests in flight became more and more, and fewer ended than were sent.")
+	both := pageOf(t, "rate", []loadOf{{load: 4, verdict: Holds, requests: 300}, {load: 4, verdict: Breaks, requests: 300, late: 1}})
+	expect.Equal(t, strings.Join(both.Cautions(), "|"), "Other probes at 4 requests/s held: that is chance, or the servers changed meanwhile.")
 	for i := range p.Outcomes { // none was measured, and there is the same to say of both
 		o := &p.Outcomes[i]
 		o.Numbers, o.FallsBehind, o.Directory = nil, false, "probe-0"+strconv.Itoa(i+1)
@@ -179,7 +182,7 @@ func TestNothingMeasured(t *testing.T) {
 }
 
 // TestGraphsOfProbes: failures of most requests are red though nothing bounds them, probes of one load have no line
-// through them, and an interval is only promised if there is one.
+// through them.
 func TestGraphsOfProbes(t *testing.T) {
 	print := func(load float64) string { return strconv.FormatFloat(load, 'g', 4, 64) }
 	p := &Page{Sweep: true, Whole: true, Unit: "u", Load: print, Number: print}
@@ -198,10 +201,6 @@ func TestGraphsOfProbes(t *testing.T) {
 	expect.Equal(t, failed.Series[1].Values[3], 0.8)
 	expect.Equal(t, failed.X.Label, "u, logarithmic")
 	expect.Equal(t, failed.X.Whole, true)
-	expect.Equal(t, interval(p.graphs()), "")
-	expect.Equal(t, interval((&Page{}).graphs()), "") // a search that was stopped at once
-	p.Outcomes[0].Intervals = map[string][2]float64{ErrorRate: {0, 1}}
-	expect.Equal(t, interval(p.graphs()), ", with its 95 % interval if that is known")
 }
 
 // TestAllFailed: where nearly all requests failed before the window began, the share that failed is known, and the

@@ -32,8 +32,8 @@ type Page struct {
 // Write writes the page.
 func (p *Page) Write(w io.Writer) error {
 	d := chart.Document{Title: p.Headline()}
-	graphs := p.graphs()
-	note := "Each point is a probe" + interval(graphs) + "."
+	const interval = ", with its 95 % interval if that is known."
+	note := "Each point is a probe" + interval
 	if _, worst := failing(p.Outcomes); worst.Numbers[ErrorRate] > 0 {
 		note += " Latencies are of requests that did not fail."
 	}
@@ -51,10 +51,10 @@ func (p *Page) Write(w io.Writer) error {
 			Title:  "Latency by throughput",
 			Graphs: p.curves(),
 		}
-		curves.Note = "Each point is a load, which stands beside it (" + p.Unit + ")" + interval(curves.Graphs) + "."
+		curves.Note = "Each point is a load, which stands beside it (" + p.Unit + ")" + interval
 		measured := func(r *rung) bool { return r.requests > 0 }
 		if sizes := p.ladder().sizes(measured); sizes != "" {
-			d.Under = []string{"Each load was measured once, on " + sizes}
+			d.Under = []string{sizes + " a load"}
 		}
 	} else {
 		grade := ""
@@ -88,7 +88,7 @@ func (p *Page) Write(w io.Writer) error {
 		d.Add(
 			chart.Section{
 				Title:  "By load",
-				Graphs: graphs,
+				Graphs: p.graphs(),
 				Note:   note,
 			},
 			behind,
@@ -100,13 +100,10 @@ func (p *Page) Write(w io.Writer) error {
 	}
 	if head, rows := p.OwnerTable(); len(rows) > 0 {
 		owners := chart.Table{Head: head}
-		for _, row := range rows {
-			owners.Rows = append(owners.Rows, chart.Texts(row...))
-		}
+		owners.Add(rows)
 		d.Sections = append(d.Sections, chart.Section{Title: "By owner", Tables: []chart.Table{owners}})
 	}
-	about := format.Present(p.Answer.Part.Words(), p.Replicas.Words(p.Servers))
-	if len(about) > 0 {
+	if about := format.Present(p.Answer.Part.Words(), p.Replicas.Words(p.Servers)); len(about) > 0 {
 		d.Add(chart.Section{
 			Title:    "What was measured",
 			Findings: []chart.Finding{{Lines: about}},
@@ -116,21 +113,9 @@ func (p *Page) Write(w io.Writer) error {
 	return d.Write(w)
 }
 
-// interval is what the note of graphs says if a point of theirs has an interval.
-func interval(graphs []chart.Graph) string {
-	for _, g := range graphs {
-		for _, s := range g.Series {
-			if slices.ContainsFunc(s.Low, func(v float64) bool { return !math.IsNaN(v) }) {
-				return ", with its 95 % interval if that is known"
-			}
-		}
-	}
-	return ""
-}
-
 // graphs are goodput, the latencies of the objectives, failures and hits by load.
 func (p *Page) graphs() (all []chart.Graph) {
-	if len(p.Outcomes) == 0 || p.Sweep && len(p.Outcomes) == 1 { // the table has as much
+	if len(p.Outcomes) < 2 { // the table has as much
 		return nil
 	}
 	byLoad := slices.Clone(p.Outcomes)
@@ -415,21 +400,31 @@ const (
 // word is that of an outcome. Far from the edge a search goes on after few requests without a sign of breaking, which
 // do not tell that a load holds.
 func (p *Page) word(o *Outcome) string {
-	few := false
-	for j, limit := range p.Objectives {
-		requests := o.Requests
-		if o.Of != nil {
-			requests = o.Of[j]
-		}
-		few = few || requests < limit.LeastRequests()
-	}
 	switch {
-	case o.Word() == Holds && (few || o.FallsBehind): // a longer window would break
+	case o.Word() == Holds && (p.few(o) || o.FallsBehind): // a longer window would break
 		return soFar
 	case o.Word() == Unsure && p.missed(o):
 		return maybe
 	}
 	return o.Word()
+}
+
+// few tells whether probes have too few requests together to show that an objective is met.
+func (p *Page) few(probes ...*Outcome) bool {
+	for j, limit := range p.Objectives {
+		var requests int64
+		for _, o := range probes {
+			if o.Of == nil {
+				requests += o.Requests
+			} else {
+				requests += o.Of[j]
+			}
+		}
+		if requests < limit.LeastRequests() {
+			return true
+		}
+	}
+	return len(probes) == 0
 }
 
 // Word is the verdict, or that the client was the bottleneck.

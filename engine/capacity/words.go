@@ -16,7 +16,8 @@ type rung struct {
 	load     float64
 	requests int64
 	probes   []*Outcome
-	held     bool // and no probe of it missed
+	calm     []*Outcome // those that held, and did not fall behind
+	held     bool       // by enough requests, and no probe missed
 	missed   bool
 }
 
@@ -60,7 +61,9 @@ func (p *Page) ladder() *ladder {
 		r.probes = append(r.probes, o)
 		r.requests += o.Requests
 		r.missed = r.missed || p.missed(o)
-		r.held = r.held || p.word(o) == Holds || len(p.Objectives) == 0 && o.Measured()
+		if !o.FallsBehind && (o.Verdict == Holds || len(p.Objectives) == 0 && o.Measured()) {
+			r.calm = append(r.calm, o)
+		}
 		if o.Confirm {
 			withdrawn = math.Inf(1)
 			if o.Verdict != Holds {
@@ -74,7 +77,7 @@ func (p *Page) ladder() *ladder {
 	wrong := 0 // on the wrong side of a place
 	for i := range l.rungs {
 		r := &l.rungs[i]
-		r.held = r.held && !r.missed && p.hardness(r.load) < withdrawn
+		r.held = !p.few(r.calm...) && !r.missed && p.hardness(r.load) < withdrawn
 		if r.held {
 			wrong++
 		}
@@ -154,7 +157,7 @@ func (p *Page) Headline() string {
 		words += ", the hardest load tried"
 	}
 	if ttft, known := l.held.probes[0].Numbers["ttft.p95"]; known && free {
-		words += "; TTFT p95 " + format.Milliseconds(ttft) + " there"
+		words += "; TTFT p95 " + format.Milliseconds(ttft)
 	}
 	return words
 }
@@ -423,6 +426,10 @@ func (p *Page) Cautions() (all []string) {
 			all = append(all, "At "+p.Load(o.Load)+": "+why)
 		}
 	}
+	both := func(r *rung) bool { return r.missed && len(r.calm) > 0 }
+	if at := l.where(both, p.Load); at != "" && len(p.Objectives) > 0 {
+		all = append(all, "Other probes "+at+" held: that is chance, or the servers changed meanwhile.")
+	}
 	few := func(r *rung) bool {
 		return r.requests > 0 && r.requests < fewRequests && (len(p.Objectives) == 0 || r == l.held)
 	}
@@ -461,7 +468,11 @@ func (p *Page) Sure() string {
 	}
 	if low > 0 {
 		unit, _, _ := strings.Cut(p.Unit, " the ")
-		words = append(words, "95 % interval "+format.Number(low, 2)+" to "+format.Number(high, 2)+" "+unit)
+		rounded := func(load float64) string { return format.Number(load, 2) }
+		if p.Whole {
+			rounded = p.Number
+		}
+		words = append(words, "95 % interval "+rounded(low)+" to "+rounded(high)+" "+unit)
 	}
 	if a.HeldS > 0 {
 		words = append(words, "held for "+format.Span(a.HeldS)+" at "+p.short(a.HeldAt)+", and not tried for longer")
