@@ -183,10 +183,10 @@ const sixHead = 40
 // watch returns what comes on a connection from now on. Nothing may have been read from it.
 func (r *Ring) watch(raw syscall.RawConn) *arrivals {
 	a := new(arrivals)
+	f, err := flowOf(raw) // not with the lock: a reader gives up after some 10 µs
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.drain() // the answer to our SYN
-	f, err := flowOf(raw)
 	if err != nil {
 		return a // it never learns where the stream begins
 	}
