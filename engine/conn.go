@@ -64,6 +64,7 @@ type conn struct {
 	arrived   []wire.Arrival
 	parts     []part // of the last read, if the ring has seen that they came apart
 	full      fullBuffer
+	small     smallSegments
 
 	over     int32 // the watchdog's: the request that was over a limit at its last look …
 	overCame int64 // … and how many bytes had arrived by then

@@ -30,6 +30,14 @@ type epollReader struct {
 	due     []dueRead // at most wire.MostInBatch
 	readLag readLag
 	pause   pause
+	trial   trial
+}
+
+// trial is a connection whose next bytes are left unread for one long pause, see nagle.
+type trial struct {
+	key   uint64
+	left  bool  // there are some, …
+	endNS int64 // … until then
 }
 
 // dueRead is a connection that has bytes, and where they are read to.
@@ -147,7 +155,7 @@ func (l *epollReader) readUntilWoken() {
 		l.readLag.paused = l.pause.take(l.run, l.wake)
 		n := l.wait(events)
 		l.pause.begin(l.run.clock.Now(), n == len(events))
-		if n < len(events) {
+		if n < len(events) && !l.trial.left {
 			l.readLag.settle()
 		}
 		for _, e := range events[:n] {
@@ -159,17 +167,33 @@ func (l *epollReader) readUntilWoken() {
 				_, _ = unix.Read(l.wake, woken)
 				continue
 			}
-			// A connection that is over may have events left, and another connection may have its place.
-			if c := l.run.table[uint32(key)].Load(); c != nil && c.key == key {
-				l.ready(c, e.Events)
-			}
+			l.happened(key, e.Events)
+		}
+		if ended := l.trial; ended.left && l.pause.batchNS >= ended.endNS {
+			l.trial = trial{}
+			l.happened(ended.key, unix.EPOLLIN)
 		}
 		l.readDue()
 	}
 }
 
-// wait returns the number of events, 0 after a signal. After a pause there are some, as a rule, so a raw call looks for
-// them first, without waiting.
+// happened takes the events of a key. A connection that is over may have some left, and another connection may have its
+// place.
+func (l *epollReader) happened(key uint64, events uint32) {
+	if c := l.run.table[uint32(key)].Load(); c != nil && c.key == key {
+		l.ready(c, events)
+	}
+}
+
+// tryPause leaves the next bytes of a connection unread, if it is to be tried.
+func (l *epollReader) tryPause(c *conn) {
+	if l.readLag.paused && !l.trial.left && c.pool.nagle.try(&c.small, l.pause.batchNS) {
+		l.trial = trial{key: c.key}
+	}
+}
+
+// wait returns the number of events, 0 after a signal or at the end of a trial. After a pause there are some, as a
+// rule, so a raw call looks for them first, without waiting.
 func (l *epollReader) wait(events []unix.EpollEvent) int {
 	epoll, size := uintptr(l.epoll), uintptr(len(events))
 	if l.readLag.paused {
@@ -180,8 +204,12 @@ func (l *epollReader) wait(events []unix.EpollEvent) int {
 			return int(n)
 		}
 	}
+	limit := ^uintptr(0)
+	if l.trial.left {
+		limit = uintptr(max(1, (l.trial.endNS-l.run.clock.Now())/1e6)) // ms
+	}
 	n, _, errno := syscall.Syscall6(
-		unix.SYS_EPOLL_PWAIT, epoll, uintptr(unsafe.Pointer(&events[0])), size, ^uintptr(0), 0, 0,
+		unix.SYS_EPOLL_PWAIT, epoll, uintptr(unsafe.Pointer(&events[0])), size, limit, 0, 0,
 	)
 	switch errno {
 	case 0:
@@ -207,6 +235,13 @@ func (l *epollReader) ready(c *conn, events uint32) {
 	}
 	if events&(unix.EPOLLIN|over) == 0 {
 		return // stamps of sent data, or room in the send buffer
+	}
+	if c.key == l.trial.key && events&over == 0 {
+		if !l.trial.left {
+			l.trial.left = true
+			l.trial.endNS = l.pause.batchNS + int64(longestPause)
+		}
+		return
 	}
 	if !c.receiver.CompareAndSwap(byEpoll, inEpoll) {
 		c.sock.WakeReader()
@@ -260,7 +295,7 @@ func (l *epollReader) read(d dueRead) (stays bool) {
 			c.readInGoroutine(func() bool { return c.step(kept, at, err) })
 			return false
 		}
-		l.pause.note(n, len(c.parts) > 0)
+		l.pause.note(n, len(c.parts), !c.pool.nagle.absent())
 		ended, compressed := c.feed(b, at)
 		if compressed != nil {
 			compressed.body, compressed.pending = bytes.Clone(compressed.body), bytes.Clone(compressed.pending)
@@ -279,6 +314,7 @@ func (l *epollReader) read(d dueRead) (stays bool) {
 			return false
 		}
 		if n < len(d.buf) && !d.toEnd { // the kernel has no more, and sends an event when it has
+			l.tryPause(c)
 			return true
 		}
 		if reads++; reads == mostReads {

@@ -22,13 +22,13 @@ func TestNoPauseWhereSomethingDependsOnIt(t *testing.T) {
 		want   bool
 	}{
 		{"nothing depends on it", openPlan, open, func(*pause) {}, true},
-		{"a small read that the ring has seen", openPlan, open, func(p *pause) { p.note(leastWindow-1, true) }, true},
+		{"a small read that the ring has seen", openPlan, open, func(p *pause) { p.note(leastWindow-1, 1, false) }, true},
 		{"answers release requests", closedPlan(2), open, func(*pause) {}, false},
 		{"no ring", openPlan, func(r *Run) { r.ring = nil }, func(*pause) {}, false},
 		{"a bound on lag", openPlan, func(r *Run) { r.cfg.LagBounded = true }, func(*pause) {}, false},
 		{"a writer waits for room", openPlan, func(r *Run) { r.flushing.Add(1) }, func(*pause) {}, false},
-		{"a large read", openPlan, open, func(p *pause) { p.note(leastWindow, true) }, false},
-		{"the ring has missed segments", openPlan, open, func(p *pause) { p.note(1, false) }, false},
+		{"a large read", openPlan, open, func(p *pause) { p.note(leastWindow, 1, false) }, false},
+		{"the ring has missed segments", openPlan, open, func(p *pause) { p.note(1, 0, false) }, false},
 		{"more is ready", openPlan, open, func(p *pause) { p.begin(p.batchNS, true) }, false},
 		{"the batch took long", openPlan, open, func(p *pause) { p.batchNS -= int64(longestPause) }, false},
 	} {
@@ -51,23 +51,35 @@ func TestNoPauseWhereSomethingDependsOnIt(t *testing.T) {
 	}
 }
 
-// TestPausesGrowWithBatches: they double as long as batches take half of them, and shrink again, within their bounds.
-func TestPausesGrowWithBatches(t *testing.T) {
-	w, _ := equalWork(t, 4, openPlan)
-	r := newRun(t, oneThread, w, new(sink))
-	p := pause{lengthNS: int64(shortestPause), hurries: true}
-	for _, c := range []struct{ took, want time.Duration }{
-		{shortestPause, 2 * shortestPause},
-		{2 * shortestPause, 4 * shortestPause},
-		{time.Hour, longestPause},
-		{time.Hour, longestPause},
-		{-time.Hour, longestPause / 2}, // no load makes it longer
-		{-time.Hour, longestPause / 4},
-		{-time.Hour, shortestPause},
-		{-time.Hour, shortestPause},
+// TestPausesGrowWhereNobodyDependsOnThem: they double while reads find few segments, and shrink where one finds many, or
+// much of what a buffer may hold. They are as short as can be if a server may wait for acknowledgements.
+func TestPausesGrowWhereNobodyDependsOnThem(t *testing.T) {
+	p := pause{}
+	for _, c := range []struct {
+		n, segments int
+		bound       bool
+		want        time.Duration
+	}{
+		{100, 1, true, shortestPause},
+		{100, mostLying / 2, false, 2 * shortestPause},
+		{100, mostLying, false, 2 * shortestPause},
+		{100, 1, false, 4 * shortestPause},
+		{100, mostLying + 1, false, 2 * shortestPause},
+		{leastWindow * 3 / 4, 1, false, shortestPause},
+		{leastWindow * 3 / 4, 1, false, shortestPause},
 	} {
-		p.batchNS = r.clock.Now() - int64(c.took)
-		p.take(r, -1)
-		expect.Equal(t, time.Duration(p.lengthNS), c.want, "after %v", c.took)
+		p.begin(0, false)
+		p.note(100, 1, false)
+		p.note(c.n, c.segments, c.bound)
+		p.adapt()
+		expect.Equal(t, time.Duration(p.lengthNS), c.want, "after %+v", c)
 	}
+	for range 10 {
+		p.adapt()
+	}
+	p.segments = 1
+	for range 10 {
+		p.adapt()
+	}
+	expect.Equal(t, time.Duration(p.lengthNS), longestPause, "at most")
 }

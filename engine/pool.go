@@ -39,6 +39,7 @@ type pool struct {
 	weight float64      // where requests get their places when they leave; see lateRouter
 	// likewise: requests that have not ended, and failed ones, which count as in flight; and the failed ones alone
 	inFlight, failures atomic.Int64
+	nagle              nagle
 	gone               atomic.Bool // gets no request: it is spare, or its target has left
 	// requests due at the endpoint up to the dialer's horizon, see lateRouter.needs, too; the dialer's own
 	due int64

@@ -167,6 +167,7 @@ func (c *conn) noteParts(atNS int64, fresh bool) (lastNS int64) {
 		}
 		return atNS
 	}
+	c.pool.nagle.note(&c.small, c.arrived)
 	lastNS = max(c.dataNS, c.startedNS.Load())
 	for _, a := range c.arrived {
 		at, ok := c.readLag.read.At(a.WallNS)

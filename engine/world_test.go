@@ -228,6 +228,9 @@ func (x *world) live(w *works) {
 		}
 		r.records.next = 1
 	}
+	if x.oneIn(2) { // pauses may be long
+		r.pools[0].nagle.proofs.Store(proofsNeeded)
+	}
 	r.epollReaders.start.Do(func() { r.epollReaders.err = r.epollReaders.begin(r) })
 	var helpers model.WaitGroup
 	helper := func(name string, f func()) {

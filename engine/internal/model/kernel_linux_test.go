@@ -294,8 +294,8 @@ func EpollCtl(epfd, _, fd int, e *unix.EpollEvent) error {
 	return nil
 }
 
-// wait is epoll_wait(2), edge-triggered.
-func (l *epoll) wait(events []unix.EpollEvent) (n int) {
+// wait is epoll_wait(2), edge-triggered, for so many ms at most.
+func (l *epoll) wait(events []unix.EpollEvent, limit int32) (n int) {
 	ready := func() bool {
 		for _, s := range l.sockets {
 			if s.edge && s.watcher == l {
@@ -304,7 +304,11 @@ func (l *epoll) wait(events []unix.EpollEvent) (n int) {
 		}
 		return l.wake.written
 	}
-	Until("events", ready)
+	if limit < 0 {
+		Until("events", ready)
+	} else {
+		current.kernel.pause(int64(limit)*1e6, ready)
+	}
 	for _, s := range l.sockets {
 		if s.edge && s.watcher == l && n < len(events) {
 			s.edge = false
@@ -313,7 +317,7 @@ func (l *epoll) wait(events []unix.EpollEvent) (n int) {
 			n++
 		}
 	}
-	if n == 0 {
+	if n == 0 && l.wake.written {
 		events[0] = l.wakeKey
 		return 1
 	}
@@ -335,11 +339,10 @@ func Read(fd int, p []byte) (int, error) {
 // Pausing reports whether a reader pauses.
 func Pausing() bool { return current.kernel.pausing > 0 }
 
-// pause is ppoll(2) of an event.
-func (k *kernel) pause(poll *unix.PollFd, sleep *unix.Timespec) {
-	e := k.file(int(poll.Fd)).(*event)
+// pause lets a reader wait for so long, or until an event. Bytes may lie meanwhile.
+func (k *kernel) pause(ns int64, event func() bool) {
 	k.pausing++
-	UntilTime("the end of a pause", current.nowNS+sleep.Nano(), func() bool { return e.written })
+	UntilTime("the end of a pause", current.nowNS+ns, event)
 	k.pausing--
 }
 
@@ -386,7 +389,12 @@ func IoctlGetInt(fd int, _ uint) (int, error) {
 // Syscall6 is the system calls that wire and engine make themselves.
 //
 //go:uintptrescapes
-func Syscall6(number, a, b, c, _, _, _ uintptr) (r1, r2 uintptr, errno syscall.Errno) {
+func Syscall6(number, a, b, c, d, _, _ uintptr) (r1, r2 uintptr, errno syscall.Errno) {
+	if number == unix.SYS_EPOLL_PWAIT {
+		events := unsafe.Slice(*(**unix.EpollEvent)(unsafe.Pointer(&b)), c)
+		Point()
+		return uintptr(current.kernel.file(int(a)).(*epoll).wait(events, int32(d))), 0, 0
+	}
 	return Syscall(number, a, b, c)
 }
 
@@ -396,7 +404,9 @@ func Syscall6(number, a, b, c, _, _, _ uintptr) (r1, r2 uintptr, errno syscall.E
 func Syscall(number, a, b, c uintptr) (r1, r2 uintptr, errno syscall.Errno) {
 	if number == unix.SYS_PPOLL {
 		Point()
-		current.kernel.pause(*(**unix.PollFd)(unsafe.Pointer(&a)), *(**unix.Timespec)(unsafe.Pointer(&c)))
+		wake := current.kernel.file(int((*(**unix.PollFd)(unsafe.Pointer(&a))).Fd)).(*event)
+		sleep := *(**unix.Timespec)(unsafe.Pointer(&c))
+		current.kernel.pause(sleep.Nano(), func() bool { return wake.written })
 		return 0, 0, 0
 	}
 	fd := int(a)
@@ -421,8 +431,6 @@ func Syscall(number, a, b, c uintptr) (r1, r2 uintptr, errno syscall.Errno) {
 		n, errno = receive(fd, (*unix.Msghdr)(memory))
 	case unix.SYS_RECVMMSG:
 		errno = syscall.EAGAIN
-	case unix.SYS_EPOLL_PWAIT:
-		n = current.kernel.file(fd).(*epoll).wait(unsafe.Slice((*unix.EpollEvent)(memory), c))
 	default:
 		Fail("system call %d is not known here", number)
 	}

@@ -51,7 +51,9 @@ var patches = []patch{
 	{"engine/pacer_queue.go", "stats.NewHistogram()", "new(stats.Distribution)"},
 	{"engine/conn.go", "const readBuffer = 16 << 10", "const readBuffer = 200"},
 	{"engine/pause_linux.go", "r.ring != nil", "true"},
-	{"engine/pause_linux.go", "if !seen {", "if false {"},
+	{"engine/pause_linux.go", "if segments == 0 {", "if false {"},
+	{"engine/epoll_linux.go", "l.pause.note(n, len(c.parts), ", "l.pause.note(n, 1, "},
+	{"engine/nagle.go", "s.count <= quickAcks", "n.trials.Load() > 1"},
 	{"engine/dialer.go", "dialSpare = 4", "dialSpare = 1"},
 	{"engine/wire/batch_linux.go", "uring: newUring()", "uring: nil"}, // each is read by a call of its own
 	{"engine/sender_process.go", "how := l.exitReason()", "how := \"the sending process died\""},
@@ -102,6 +104,9 @@ var bugs = []struct {
 	}},
 	{"a pause although an answer releases requests", []patch{
 		{"engine/pause_linux.go", "r.work.Plan.ByClock()", "(model.Planted(6) || r.work.Plan.ByClock())"},
+	}},
+	{"bytes that were left unread, and nobody looks again", []patch{
+		{"engine/epoll_linux.go", "	if l.trial.left {\n		limit", "	if l.trial.left && !model.Planted(7) {\n		limit"},
 	}},
 }
 
