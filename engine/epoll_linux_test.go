@@ -15,6 +15,8 @@ import (
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/internal/gather"
+	"github.com/fastreplay/fastreplay/engine/wire"
+	"github.com/fastreplay/fastreplay/sched"
 )
 
 // compressedAnswer is a server's answer, compressed, in two pieces.
@@ -65,6 +67,34 @@ func connectionLeavesItsEpollReaderForACompressedResponse(t *testing.T, kind sen
 	}
 }
 
+// readerOf returns a reader without a thread, with a request in flight on each connection, and their far
+// ends.
+func readerOf(t testing.TB, streams int) (l *epollReader, far []net.Conn) {
+	w, s := equalWork(t, streams, openPlan)
+	accepted := make(chan net.Conn, streams)
+	s.handle = func(_ int64, c net.Conn) { accepted <- c }
+	go s.run()
+	r := newRun(t, oneThread, w, new(sink))
+	r.pools[0].dial.Stamps = wire.Stamps{Receive: wire.ProbeStamps(wire.Stamps{Receive: true}) == nil}
+	r.wall.Store(sched.NewWall(r.clock))
+	l, err := newEpollReader(r)
+	must.Do(t, err)
+	r.epollReaders.start.Do(func() { r.epollReaders.all = []*epollReader{l} })
+	for i := range int32(streams) {
+		c := must.Have(r.pools[0].connect(context.Background()))(t)
+		f := <-accepted
+		t.Cleanup(func() {
+			c.sock.Close()
+			_ = f.Close()
+		})
+		if !c.start(i, opening) {
+			t.Fatal("a new connection is not free")
+		}
+		far = append(far, f)
+	}
+	return l, far
+}
+
 // onEpoll returns a connection that an epoll reader reads, and its far end.
 func onEpoll(t *testing.T) (near *conn, far net.Conn) {
 	w, s := equalWork(t, 1, openPlan)
@@ -102,7 +132,7 @@ func TestEpollWritesWhatThePeerTakes(t *testing.T) {
 // TestUnreadBytesAreNoTimeout: if an answer has come in time and lies unread in the kernel, its request is not over its
 // timeout. If nothing has come, it is.
 func TestUnreadBytesAreNoTimeout(t *testing.T) {
-	l, far := benchmarkEpollReader(t, 2)
+	l, far := readerOf(t, 2)
 	defer l.close()
 	r := l.run
 	r.cfg.Timeout, r.cfg.IdleTimeout = 1, 1
@@ -143,7 +173,7 @@ func TestUnreadBytesAreNoTimeout(t *testing.T) {
 
 // TestFloodLeavesTheEpollReader: a connection that has more after each read gets a goroutine of its own, which reads on.
 func TestFloodLeavesTheEpollReader(t *testing.T) {
-	l, far := benchmarkEpollReader(t, 1)
+	l, far := readerOf(t, 1)
 	defer l.close()
 	c := l.run.table[0].Load()
 	answer := chunked(events(64, finish, usage(64, 64, 0), done))

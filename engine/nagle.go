@@ -12,8 +12,8 @@ import (
 // the server is known to go on: two small segments came, and the first was not acknowledged in between.
 
 const (
-	// quickAcks is how many segments the kernel may acknowledge as they come: the first of a connection, or after it
-	// was silent for a retransmission timeout, at least 0.2 s (net/ipv4/tcp_input.c, TCP_MAX_QUICKACKS).
+	// quickAcks is how many segments the kernel may acknowledge as they come (net/ipv4/tcp_input.c, TCP_MAX_QUICKACKS).
+	// It may begin anew after a silence of a retransmission timeout, which is at least 0.2 s.
 	quickAcks = 16
 	// soonestAckNS is how long the kernel delays an acknowledgement at least (include/net/tcp.h, TCP_DELACK_MIN).
 	soonestAckNS = int64(40 * time.Millisecond)
@@ -65,8 +65,8 @@ func (n *nagle) note(s *smallSegments, came []wire.Arrival) {
 	}
 }
 
-// try reports whether a connection is to be left unread for once, to see whether the server goes on. Until there is a
-// proof, each trial is twice as long after the one before: with Nagle's algorithm it delays a token.
+// try reports whether a connection is to be left unread for once, to see whether the server goes on. With Nagle's
+// algorithm that delays a token. So the time between trials doubles until there is a proof.
 func (n *nagle) try(s *smallSegments, nowNS int64) bool {
 	at := n.trialNS.Load()
 	if n.absent() || s.count <= quickAcks || nowNS < at {

@@ -70,7 +70,7 @@ func (p *peers) step(at, written int) {
 	}
 }
 
-// TestNagleIsNeverProvedAbsentWhereItIs: whatever a server with it writes and whenever a client reads, no read is a
+// TestNagleIsNeverProvedAbsentWhereItIs: whatever a server with it writes, and whenever a client reads, no read is a
 // proof. Without it, most worlds have one.
 func TestNagleIsNeverProvedAbsentWhereItIs(t *testing.T) {
 	const worlds = 1000

@@ -50,6 +50,8 @@ func responseText(status int, headers, body string) string {
 	return fmt.Sprintf("HTTP/1.1 %d X\r\nContent-Length: %d\r\n%s\r\n%s", status, len(body), headers, body)
 }
 
+func chunk(s string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(s), s) }
+
 func chunked(body string) string {
 	var b strings.Builder
 	b.WriteString("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Type: text/event-stream\r\n\r\n")
