@@ -72,17 +72,17 @@ func loadKinds() []loadKind {
 func newCapacityCommand() *cobra.Command {
 	var o probingOptions
 	c := &cobra.Command{
-		Use:   "capacity --trace FILE --url URL --slo OBJECTIVES [flags] [-- FLAGS]",
+		Use:   "capacity FILE --url URL --slo OBJECTIVES [flags] [-- FLAGS]",
 		Short: "Find the largest load of a trace at which objectives hold",
 		Long: `Find the largest load of a trace at which objectives hold, by as few and as short replays as possible.
 
 Each probe replays a part of the trace, with a cold cache. What stands behind -- goes to each replay. The directory of a
 search that was stopped or killed goes on with it if the same command is given again.`,
-		Example: `  fastreplay capacity --trace day.jsonl --url gpu1:8000 \
+		Example: `  fastreplay capacity day.jsonl --url gpu1:8000 \
     --slo "ttft.p95<1s tpot.p95<50ms ok>=99.9%"
-  fastreplay capacity --trace day.jsonl --url gpu1:8000 --slo "ttft.p99<2s" \
+  fastreplay capacity day.jsonl --url gpu1:8000 --slo "ttft.p99<2s" \
     --over rate --budget 10m -- --api chat
-  fastreplay capacity --trace day.jsonl -u gpu1:8000 -u gpu2:8000 \
+  fastreplay capacity day.jsonl -u gpu1:8000 -u gpu2:8000 \
     --slo "e2e.p95<20s" --over instances`,
 	}
 	o.addFlags(c)
@@ -98,13 +98,19 @@ search that was stopped or killed goes on with it if the same command is given a
 // addFlags adds what a search and a sweep have in common to c, and makes it run.
 func (o *probingOptions) addFlags(c *cobra.Command) {
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if at := c.ArgsLenAtDash(); at > 0 || at < 0 && len(args) > 0 {
+		at := c.ArgsLenAtDash()
+		if at < 0 {
+			at = len(args)
+		}
+		if at > 1 || at == 1 && o.traces != nil {
 			return fmt.Errorf(
-				"unexpected argument %q: give the trace with --trace, and flags of the replays behind --",
-				args[0],
+				"unexpected argument %q: one trace as `fastreplay %s FILE`, several as --trace FILE --trace FILE, "+
+					"and flags of the replays behind --",
+				args[at-1], c.Name(),
 			)
 		}
-		o.replay = args
+		o.traces = append(o.traces, args[:at]...)
+		o.replay = args[at:]
 		return o.run(c.Context(), c.OutOrStdout(), newTerminal(c.ErrOrStderr()))
 	}
 	f := c.Flags()
@@ -158,7 +164,7 @@ func (o *probingOptions) check() (r *options, objectives []capacity.Objective, e
 	o.kind = loadKinds()[slices.IndexFunc(loadKinds(), func(k loadKind) bool { return k.name == o.over })]
 	switch {
 	case len(o.traces) == 0:
-		return nil, nil, errors.New("no trace; give one with --trace FILE")
+		return nil, nil, errors.New("no trace; give one, as `fastreplay capacity FILE` or with --trace FILE")
 	case slices.Contains(o.traces, "-"):
 		return nil, nil, errors.New(
 			"--trace -: each probe reads the trace, and standard input can be read once; give a file",

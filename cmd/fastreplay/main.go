@@ -153,7 +153,7 @@ func completeValues(root *cobra.Command) {
 		switch c.Name() {
 		case "fastreplay": // its commands, and files
 			c.ValidArgsFunction = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
-		case "inspect", "convert":
+		case "inspect", "convert", "capacity", "sweep":
 			c.ValidArgsFunction = cobra.FixedCompletions(traces, cobra.ShellCompDirectiveFilterFileExt)
 		case "report", "compare":
 			c.ValidArgsFunction = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)

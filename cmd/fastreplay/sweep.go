@@ -15,16 +15,16 @@ import (
 func newSweepCommand() *cobra.Command {
 	o := probingOptions{sweep: true}
 	c := &cobra.Command{
-		Use:   "sweep --trace FILE --url URL --over X --at LOADS [flags] [-- FLAGS]",
+		Use:   "sweep FILE --url URL --over X --at LOADS [flags] [-- FLAGS]",
 		Short: "Measure a trace at several loads: one table, one curve",
 		Long: `Measure a trace at several loads: latencies, throughput, goodput, hits and failures of each,
 and latency by throughput.
 
 Each load is a replay of a part of the trace, with a cold cache. What stands behind -- goes to each replay. If a sweep
 was stopped or killed, the same command goes on with its directory.`,
-		Example: `  fastreplay sweep --trace day.jsonl --url gpu1:8000 --over concurrency \
+		Example: `  fastreplay sweep day.jsonl --url gpu1:8000 --over concurrency \
     --at 1,2,4,8,16
-  fastreplay sweep --trace day.jsonl --url gpu1:8000 --over rate --at 2,4,8 \
+  fastreplay sweep day.jsonl --url gpu1:8000 --over rate --at 2,4,8 \
     --slo "ttft.p95<1s" --csv sweep.csv`,
 	}
 	o.addFlags(c)
