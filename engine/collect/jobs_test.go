@@ -230,6 +230,14 @@ func TestJobs(t *testing.T) {
 	if again := read.summary(true).Jobs; !reflect.DeepEqual(again, j) {
 		t.Errorf("from lines: %+v, want %+v", again, j)
 	}
+	for cuts, known := range map[int64]bool{0: true, 1: false} { // which job they made shorter is unknown
+		c := NewCollector(nil)
+		for i := range run.records {
+			c.Add(&run.records[i], 0)
+		}
+		jobs := c.Summary(metrics.Summary{IdleCuts: &metrics.IdleCuts{System: cuts, Trees: 7}}, Probed{}).Jobs
+		expect.Equal(t, jobs.Ratio != nil && jobs.RecordedS != nil && jobs.Longest[0].RecordedS != nil, known, "%d cuts", cuts)
+	}
 	run.records[0].JobRecordedNS = record.None // of a trace without ends
 	if j = run.summary(true).Jobs; j.RecordedS != nil || j.Ratio != nil || j.CompletionS == nil {
 		t.Errorf("without ends: %+v, ratio %+v", j.RecordedS, j.Ratio)

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"cmp"
+	"math"
 	"strconv"
 	"strings"
 
@@ -25,16 +26,21 @@ func (w *Work) describeJobs(records []record.Record) {
 			at = append(at, int64(float64(ns)/cmp.Or(w.Speed, 1)))
 		}
 	}
+	mostIdleNS := int64(math.MaxInt64) // of a job, which the run shortens its idle times to
+	if d := w.Plan.Dependencies; d != nil && d.TreeIdleNS > 0 {
+		mostIdleNS = d.TreeIdleNS
+	}
 	number, n := t.JobNumbers()
 	jobs := make([]struct {
-		first          *record.Record
-		beginNS, endNS int64
+		first                 *record.Record
+		beginNS, endNS, cutNS int64
 	}, n)
 	for i, job := range number {
 		j := &jobs[job]
 		if j.first == nil && i < len(records) {
 			j.first = &records[i]
 			j.beginNS = at[i]
+			j.endNS = at[i]
 			j.first.JobRequests = 0
 			j.first.JobName = t.JobName(i)
 			if w.Before != nil && w.Before[i] > 0 {
@@ -48,7 +54,8 @@ func (w *Work) describeJobs(records []record.Record) {
 		j.first.JobRecordedNS = record.None
 		known := !t.Untimed && t.TookNS != nil && t.TookNS[i] >= 0
 		if known && i < len(records) {
-			j.endNS = max(j.endNS, at[i]+t.TookNS[i])
+			j.cutNS += max(0, at[i]-j.cutNS-j.endNS-mostIdleNS)
+			j.endNS = max(j.endNS, at[i]-j.cutNS+t.TookNS[i])
 			j.first.JobRecordedNS = j.endNS - j.beginNS
 		}
 	}

@@ -93,4 +93,9 @@ func TestRecordsOfJobs(t *testing.T) {
 	w.Plan = must.Have(sched.Closed(tr.Len(), 1, 0))(t)
 	w.Speed = 2
 	expect.Equal(t, w.Records("run", workload.IdealHits{}, backend)[0].JobRecordedNS, 800e6)
+	// nothing of a is in flight from 100 to 500 ms; cut to 150, its answers end at 550 and 400
+	for mostMS, want := range map[int64]int64{150: 550e6, 399: 799e6, 400: 800e6} {
+		w.Plan.Dependencies = &sched.Dependencies{TreeIdleNS: mostMS * 1e6}
+		expect.Equal(t, w.Records("run", workload.IdealHits{}, backend)[0].JobRecordedNS, want, "idle for at most %d ms", mostMS)
+	}
 }
