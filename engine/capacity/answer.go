@@ -120,22 +120,11 @@ func (s *Search) ended() string {
 	case held != 0 && s.logLoad(held) >= most-1e-9 && (len(s.posteriors) == 0 || s.confirmed(most)),
 		held != 0 && s.beyond(most):
 		return fmt.Sprintf("The objectives hold at %s, the hardest load that was to be tried.", s.words(held))
-	case s.posteriors.until(least) > 1-tail && s.noneSucceeded():
-		return fmt.Sprintf("No request succeeded at %s, so the load need not be why: see what the servers answer.",
-			s.words(s.load(least)))
 	case s.posteriors.until(least) > 1-tail:
 		return fmt.Sprintf("The objectives break even at %s.", s.words(s.load(least)))
 	case budget > 0 && len(s.outcomes) > 0 && s.leftS() < s.nextS()+s.besidesS()+s.reserveS():
-		wider := ""
-		if held > 0 && len(s.posteriors) > 0 {
-			wider = ", and the interval is wider than wanted"
-		}
-		left := "The budget of " + format.Span(budget) + " is spent"
-		if s.leftS() >= 1 {
-			left = fmt.Sprintf("%s of the budget of %s are left, too little for another probe and a confirmation",
-				format.Span(s.leftS()), format.Span(budget))
-		}
-		return fmt.Sprintf("%s%s; %s.", left, wider, s.furthers())
+		return fmt.Sprintf("%s of the budget of %s are left, too little for another probe and a confirmation; %s.",
+			format.Span(math.Floor(max(0, s.leftS()))), format.Span(budget), s.furthers())
 	case len(s.outcomes) >= mostProbes:
 		return fmt.Sprintf("After %d probes the interval is still wider than wanted.", mostProbes)
 	}

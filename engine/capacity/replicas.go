@@ -67,13 +67,6 @@ func (r *Replicas) Words(measured int) string {
 	}
 	text += fmt.Sprintf(", so the trace as recorded needs %s like it in its busiest minute, and %s on average",
 		format.Count(int64(r.Peak)), format.Number(r.Mean, 2))
-	if r.InstanceHours >= 1 {
-		text += ": " + format.Number(r.InstanceHours, 3) + " instance-hours"
-		if r.InstanceHoursAtLow > 0 {
-			text += " (" + format.Number(r.InstanceHoursAtLow, 3) + " by the lower end)"
-		}
-		text += " if all but one came and went by the minute"
-	}
 	return text + "."
 }
 

@@ -133,7 +133,6 @@ func TestNoneSucceeded(t *testing.T) {
 		})
 		a := s.Answer()
 		expect.Equal(t, a.High != nil, bounded, "%+v", a)
-		expect.Equal(t, strings.Contains(a.Why, "see what the servers answer"), !bounded, "%s", a.Why)
 	}
 }
 

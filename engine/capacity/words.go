@@ -422,13 +422,15 @@ func (p *Page) Cautions() (all []string) {
 	}
 	for i := range p.Outcomes {
 		o := &p.Outcomes[i]
-		if why := cmp.Or(o.Client, o.Why); !o.Measured() && !strings.Contains(p.Answer.Why, why) {
+		unknown := o.Client != "" || !o.Measured()
+		if why := cmp.Or(o.Client, o.Why); unknown && !strings.Contains(p.Answer.Why, why) {
 			all = append(all, "At "+p.Load(o.Load)+": "+why)
 		}
 	}
-	both := func(r *rung) bool { return r.missed && len(r.calm) > 0 }
+	// near the edge a search is to have both
+	both := func(r *rung) bool { return !r.held && !p.few(r.calm...) && (p.Sweep || !r.missed) }
 	if at := l.where(both, p.Load); at != "" && len(p.Objectives) > 0 {
-		all = append(all, "Other probes "+at+" held: that is chance, or the servers changed meanwhile.")
+		all = append(all, "Some probes "+at+" held all the same: that is chance, or the servers changed meanwhile.")
 	}
 	few := func(r *rung) bool {
 		return r.requests > 0 && r.requests < fewRequests && (len(p.Objectives) == 0 || r == l.held)
