@@ -417,8 +417,8 @@ func (s *searching) probe(ctx context.Context, out *capacity.Outcome, w window) 
 func (s *searching) judge(
 	out *capacity.Outcome, summary *metrics.Summary, where string, decided bool,
 ) (targets []string, err error) {
-	if whole := capacity.AnsweredWhole(s.objectives, summary); whole != "" {
-		return nil, exitWith(exitInvalid, "%s: %s (%s)", where, whole, filepath.Join(s.dir, out.Directory))
+	if untold := capacity.Untold(s.objectives, summary); untold != "" {
+		return nil, exitWith(exitInvalid, "%s: %s (%s)", where, untold, filepath.Join(s.dir, out.Directory))
 	}
 	for _, r := range summary.Verdict.Reasons {
 		shifted := func(o capacity.Objective) bool {

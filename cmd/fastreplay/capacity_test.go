@@ -21,6 +21,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
 	"github.com/fastreplay/fastreplay/engine/capacity"
 	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // TestDamagedJournal: what no search has noted is refused with its file and line, before anything is sent.
@@ -254,11 +255,35 @@ func TestCapacityOfWholeAnswers(t *testing.T) {
 		for whole, some := range map[int64]bool{400: true, 8: false, 0: false} {
 			s := searching{o: &probingOptions{over: "rate", kind: loadKinds()[2]}, objectives: must.Have(capacity.ParseObjectives(text))(t)}
 			summary := &metrics.Summary{Requests: metrics.Requests{OK: 400}, Tokens: metrics.Tokens{Whole: whole}}
+			values := new(stats.Percentiles)
+			summary.TTFTMS, summary.TPOTMS, summary.NTPOTMS, summary.E2EMS = values, values, values, values
 			_, err := s.judge(&capacity.Outcome{}, summary, "probe 1", true)
 			if want := refused && some; (err != nil) != want || want && !strings.Contains(err.Error(), "400 of 400 answers came whole") {
 				t.Errorf("%s, %d whole: %v", text, whole, err)
 			}
 		}
+	}
+}
+
+// TestCapacityWithoutValues: an objective on what no answer has, as TPOT of one token each, is met by no load.
+func TestCapacityWithoutValues(t *testing.T) {
+	for _, c := range []struct {
+		objective  string
+		ok, atOnce int64
+		has        *stats.Percentiles
+		refused    bool
+	}{
+		{"tpot.p95<1s", 11, 0, nil, true},
+		{"tpot.p95<1s", 10, 0, nil, false}, // others may have one
+		{"tpot.p95<1s", 11, 0, new(stats.Percentiles), false},
+		{"tpot.p95<1s", 11, 11, nil, false}, // E2E bounds it
+		{"ok>=99%", 11, 0, nil, false},
+	} {
+		s := searching{o: &probingOptions{over: "rate", kind: loadKinds()[2]}, objectives: must.Have(capacity.ParseObjectives(c.objective))(t)}
+		summary := &metrics.Summary{Requests: metrics.Requests{OK: c.ok}, Tokens: metrics.Tokens{AtOnce: c.atOnce}}
+		summary.TPOTMS = c.has
+		_, err := s.judge(&capacity.Outcome{}, summary, "probe 1", true)
+		expect.Equal(t, err != nil, c.refused, "%+v: %v", c, err)
 	}
 }
 

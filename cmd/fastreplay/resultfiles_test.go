@@ -74,3 +74,14 @@ func TestPassedThrough(t *testing.T) {
 		t.Errorf("-- -v of the main command: exit code %d, %s", code, said)
 	}
 }
+
+// TestLostRows: a recording that lacks requests of its day says so before it is replayed.
+func TestLostRows(t *testing.T) {
+	for lost, want := range map[string]bool{`{"failed":3,"too_large":2}`: true, `{"failed":0}`: false} {
+		file := filepath.Join(t.TempDir(), "day.jsonl")
+		head := `{"schema":"fastreplay/trace/v1","mode":"as_in","block_size":16,"rows":1,"lost":` + lost + "}\n"
+		must.Do(t, os.WriteFile(file, []byte(head+`{"timestamp":0,"input_length":9,"output_length":1}`), 0o600))
+		_, said := runLine(t, "--dry-run -- "+file)
+		expect.Equal(t, strings.Contains(said, "so the load was higher that day; lost: 3 failed, 2 too large"), want, said)
+	}
+}

@@ -378,10 +378,15 @@ func tooWide(easy, hard *float64) string {
 func (s *Search) limited() string {
 	for _, o := range s.served {
 		if o.Limited != "" {
-			return fmt.Sprintf("In probe %d %s.", o.Number, o.Limited)
+			return o.doubt()
 		}
 	}
 	return ""
+}
+
+// doubt says why the numbers of a probe may be others than measured.
+func (o *Outcome) doubt() string {
+	return fmt.Sprintf("In probe %d %s.", o.Number, o.Limited)
 }
 
 // bounded is the answer without a confirmation. Its bounds are the ends of the interval: the easier one, at which the

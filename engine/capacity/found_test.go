@@ -165,6 +165,9 @@ func TestCautions(t *testing.T) {
 	expect.Equal(t, strings.Join(both.Cautions(), "|"), "Some probes at 4 requests/s held all the same: that is chance, or the servers changed meanwhile.")
 	late := pageOf(t, "rate", []loadOf{{load: 4, verdict: Holds, requests: 300}, {load: 8, verdict: Breaks, client: "the client lacked CPU time"}})
 	expect.Equal(t, strings.Join(late.Cautions(), "|"), "At 8 requests/s: the client lacked CPU time")
+	p.Outcomes[1].Limited = "caches were warm"
+	expect.Equal(t, p.Cautions()[1], "In probe 2 caches were warm.")
+	p.Outcomes[1].Limited = ""
 	for i := range p.Outcomes { // none was measured, and there is the same to say of both
 		o := &p.Outcomes[i]
 		o.Numbers, o.FallsBehind, o.Directory = nil, false, "probe-0"+strconv.Itoa(i+1)

@@ -13,6 +13,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/stats"
 	"github.com/fastreplay/fastreplay/engine/verdict"
 )
 
@@ -178,12 +179,20 @@ func (o *Objective) Beyond(r *record.Record) bool {
 	return bound.Exceeds(r)
 }
 
-// AnsweredWhole says which objective a run cannot tell of, since so many answers came whole and lack its latency; "" if
-// there is none.
-func AnsweredWhole(objectives []Objective, s *metrics.Summary) string {
+// Untold says which objective a run cannot tell of, since so many answers came whole and lack its latency, or none of
+// eleven or more has it, such as a TPOT of one token; "" if there is none.
+func Untold(objectives []Objective, s *metrics.Summary) string {
 	whole := s.Tokens.Whole
 	for _, o := range objectives {
 		bounds := append([]metrics.SLO{{Latency: metrics.FindLatency(o.Metric)}}, o.bounds...)
+		lacks := func(bound metrics.SLO) bool {
+			values, _ := s.Latency(bound.Latency)
+			return bound.Latency >= 0 && values == nil
+		}
+		if s.Tokens.AtOnce == 0 && s.Requests.OK >= stats.SamplesFor(0.5) && slices.ContainsFunc(bounds, lacks) {
+			return fmt.Sprintf("none of %s answers has what %s bounds, so no load tells of it; bound e2e",
+				format.Count(s.Requests.OK), o.Text)
+		}
 		decides := whole > 0 && float64(whole) >= o.Allowed/2*float64(s.Requests.OK)
 		if decides && slices.ContainsFunc(bounds, func(bound metrics.SLO) bool {
 			return bound.Latency >= 0 && metrics.Latencies()[bound.Latency].OfStream

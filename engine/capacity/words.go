@@ -435,6 +435,10 @@ func (p *Page) Cautions() (all []string) {
 	few := func(r *rung) bool {
 		return r.requests > 0 && r.requests < fewRequests && (len(p.Objectives) == 0 || r == l.held)
 	}
+	i := slices.IndexFunc(p.Outcomes, func(o Outcome) bool { return o.Limited != "" })
+	if i >= 0 && p.Answer.Doubt == "" {
+		all = append(all, p.Outcomes[i].doubt())
+	}
 	if at := l.where(few, p.Load); at != "" {
 		all = append(all, "Only "+l.sizes(few)+" "+at+": another run may give quite other numbers.")
 	}

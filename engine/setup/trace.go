@@ -73,6 +73,12 @@ func (p *Prepared) read(ctx context.Context) error {
 	for _, note := range p.Trace.Lint.Notes() {
 		p.note("trace_lint", "trace: %s", note)
 	}
+	for _, head := range p.Trace.Heads {
+		lost := head.LostWords()
+		if lost != "none" {
+			p.note("trace_lost", "trace: not all of the day is in it, so the load was higher that day; lost: %s", lost)
+		}
+	}
 	if counted != "" {
 		if o.Tokenizer == "" {
 			counted += "; name the model's own with --tokenizer"
