@@ -943,8 +943,11 @@ func (p *screen) shards() {
 		most := format.Microseconds(slices.Max(drift))
 		words = append(words, "p99 "+least+" to "+most+" late")
 	}
-	if len(clock) > 0 {
+	switch {
+	case len(clock) > 0:
 		words = append(words, "clocks up to "+format.Microseconds(slices.Max(clock))+" apart")
+	case len(p.Shards) > 1:
+		words = append(words, "clocks not compared")
 	}
 	p.field(second, 1, "shards", words...)
 }

@@ -156,6 +156,20 @@ func TestScreen(t *testing.T) {
 	}
 }
 
+// TestScreenOfShards: the screen says how far clocks of shards were apart, or that nobody knows.
+func TestScreenOfShards(t *testing.T) {
+	s := screenRun()
+	for shards, want := range map[int]string{1: "shards       1\n", 2: "shards       2   clocks not compared\n", 3: "shards       3   clocks up to 60.0 µs apart\n"} {
+		s.Shards = make([]metrics.Shard, shards)
+		if shards == 3 {
+			s.Shards[2].ClockUS = p(-60.0)
+		}
+		var got bytes.Buffer
+		must.Do(t, Screen(&got, s, PrintOptions{Width: 80}))
+		expect.Contains(t, got.String(), want)
+	}
+}
+
 // TestScreenFits: at any width of a terminal and for any run there are at most 20 lines, none is too long, and nothing
 // from outside obeys.
 func TestScreenFits(t *testing.T) {
