@@ -146,6 +146,7 @@ func TestRebuild(t *testing.T) {
 		Verdict: metrics.Verdict{Reasons: []metrics.Reason{{
 			Code: "no_summary", Grade: metrics.Invalid, What: "the run has no summary.json, so it was killed, its disk was full, or it is still running",
 			Why: "this is computed from its 50 records on disk, without ITL, connections and client",
+			Do:  "run again, or wait for its end",
 		}}},
 	}, collect.Probed{})
 	want.Verdict.Reasons = slices.DeleteFunc(want.Verdict.Reasons, func(r metrics.Reason) bool { return r.Code == "interrupted" })

@@ -80,6 +80,7 @@ func rebuild(dir string, slos []metrics.SLO) (*metrics.Summary, error) {
 				SummaryName),
 			Why: fmt.Sprintf("this is computed from its %s on disk, without ITL, connections and client",
 				format.Many(seen.Count, "record")),
+			Do: "run again, or wait for its end",
 		}}},
 	}
 	known.AddNotes(0, plan.Notes)

@@ -109,7 +109,7 @@ func faults(s *metrics.Summary) []metrics.Reason {
 		{s.Run.Partial && died == "" && s.Run.PrimerFailed == "" && (s.Window == nil || r.Stopped > 0),
 			metrics.Interrupted,
 			"interrupted when " + count(r.Sent) + " of " + format.Requests(r.Planned) + " had been sent",
-			"", ""},
+			"", "run again, or judge the part before with fastreplay report --to TIME"},
 		{r.OK+r.Failed+r.Stopped != r.Planned, metrics.Unaccounted,
 			format.Requests(r.Planned) + " planned but " + count(r.OK+r.Failed+r.Stopped) + " recorded",
 			"", reportBug},
@@ -131,7 +131,7 @@ func faults(s *metrics.Summary) []metrics.Reason {
 		{float64(w.ShortSurplus) > shortTolerance*float64(w.InputTokens), metrics.ShortRows,
 			format.Many(w.ShortRows, "row") + " got " + format.Many(w.ShortSurplus, "prompt token") +
 				" more than recorded, " + format.Percent(surplus) + " of all",
-			"they are no longer than what the server adds to a prompt", "leave them out"},
+			"they are no longer than what the server adds to a prompt", "take them out of the trace"},
 		{wrong.WrongRequests > 0, metrics.WrongAnswers,
 			"the servers made other tokens than they were told in " + count(wrong.WrongRequests) +
 				" of " + format.Requests(r.OK) + ", " + format.Many(wrong.WrongTokens, "token") +

@@ -82,6 +82,9 @@ func TestJudge(t *testing.T) {
 		}
 		s := changed(t, sound(), slices.Concat(common, edits)...)
 		got := Judge(s)
+		for _, r := range got.Reasons {
+			expect.Equal(t, r.Do != "", true, "%s: %s does not say what to do", name, r.Code)
+		}
 		words := append([]string{string(got.Measurement)}, said(got)...)
 		expect.Equal(t, strings.Join(words, "\n"), strings.TrimSpace(want), name)
 		expect.Equal(t, got.Valid, got.Measurement != metrics.Invalid, name)
