@@ -206,8 +206,9 @@ const (
 	chanceFactor = 3
 )
 
-// unevenNotes has a note if a gateway's spread over instances is not even, in requests or else in tokens.
-func (b *breakdown) unevenNotes(parts []metrics.Part) metrics.Notes {
+// unevenNotes has a note if a gateway's spread over instances is not even, in requests or else in tokens. A balancer of
+// connections, such as kube-proxy or IPVS, has placed so many of these.
+func (b *breakdown) unevenNotes(parts []metrics.Part, connections int64) metrics.Notes {
 	requests, tokens := 0.0, 0.0 // sums of squares
 	for _, p := range b.parts {
 		requests += float64(p.requests)
@@ -232,10 +233,10 @@ func (b *breakdown) unevenNotes(parts []metrics.Part) metrics.Notes {
 		return metrics.NotesOf(
 			"uneven",
 			"%s spread unevenly over %s: %s answered %s of them, %s %s; an even share is %s (coefficient of "+
-				"variation %.2f)",
+				"variation %.2f). They came over %s, which is what a balancer of connections sees",
 			of.what, format.Many(len(parts), "instance"), most.Name,
 			format.Percent(of.got(&most)/sum), least.Name, format.Percent(of.got(&least)/sum),
-			format.Percent(1/float64(len(parts))), *cv,
+			format.Percent(1/float64(len(parts))), *cv, format.Many(connections, "connection"),
 		)
 	}
 	return nil

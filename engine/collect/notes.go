@@ -110,7 +110,7 @@ func (c *Collector) notes(s *metrics.Summary, all *targetStats, targets []target
 	var uneven, placement metrics.Notes
 	// if the requests are routed here, by --route and the weights, the page has tables of that
 	if s.Instances != nil && !c.pairs.OneByOne() {
-		uneven = c.parts.instances.unevenNotes(s.Instances.Parts)
+		uneven = c.parts.instances.unevenNotes(s.Instances.Parts, s.Connections.Dialled)
 		placement = placementNotes(s)
 	}
 	out = append(out, slices.Concat(gatewayNotes(s, &all.Gateway), historyNotes(s.History), answerNotes(s), uneven,

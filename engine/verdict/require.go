@@ -374,7 +374,8 @@ func doubtForFailures(o *metrics.Objective, s, view *metrics.Summary, name, op s
 		}
 	}
 	o.Met = false
-	o.Doubt = fmt.Sprintf("%s of %s failed: --max-error-rate says how many may", format.Count(view.Requests.Failed), format.Count(n))
+	o.Doubt = fmt.Sprintf("%s of %s failed: --max-error-rate says how many may",
+		format.Count(view.Requests.Failed), format.Count(n))
 }
 
 // FailuresHide reports whether a latency, such as ttft.p99, may be owed to a share of the requests that failed. It may
