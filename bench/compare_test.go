@@ -126,7 +126,7 @@ func TestCompare(t *testing.T) {
 	}
 	expect.Contains(t, worse.stderr, "UNDECIDED   ttft.paired:+10%")
 	expect.Equal(t, [2]string{nameA, nameB}, [2]string{a.url, urlB}, "names")
-	for _, words := range []string{"noise floor", "B's TTFT p50 was "} {
+	for _, words := range []string{"worse or better (one run)", "B's TTFT p50 was "} {
 		expect.Contains(t, string(readFile(t, page)), words, "the page")
 	}
 	both := runCompare(t, 0, dir("a"), dir("again"), dir("slower"), "--json")
@@ -193,7 +193,7 @@ func TestInterleave(t *testing.T) {
 			if sent["a1"] != sent["b1"] || sent["a2"] != sent["b2"] || sent["a1"] == sent["a2"] {
 				t.Errorf("each pair has its own words: %v", sent)
 			}
-			expect.Contains(t, string(readFile(t, filepath.Join(dir, "compare.html"))), "noise floor", "the page lacks pictures")
+			expect.Contains(t, string(readFile(t, filepath.Join(dir, "compare.html"))), "same or not sure", "the page lacks pictures")
 		})
 	}
 }

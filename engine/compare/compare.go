@@ -151,7 +151,7 @@ func (m *matched) metrics(r *Result) (all []Metric) {
 			case most == 0 || !finite(value):
 				continue
 			case most >= value:
-				e = e.unknown("lateness of the client may have made all of it")
+				e = e.unknown("client was late", "lateness of the client may have made all of it")
 			default:
 				e.reach -= math.Log1p(-most / value)
 			}
@@ -163,6 +163,8 @@ func (m *matched) metrics(r *Result) (all []Metric) {
 			metric = Metric{Name: s.name, Unit: s.unit, Main: s.main, B: &b}
 		}
 		metric.Client = late
+		atLeast := 1 - s.quantile // of so few requests a percentile is their largest
+		metric.Main = s.main && float64(r.Requests)*atLeast >= 1
 		metric.judge(s, r)
 		if metric.Name == errorRate && metric.A != nil && r.failed != [2]int64{} {
 			metric.Sentence = r.failures("B") + "; " + metric.Sentence
@@ -193,7 +195,9 @@ func (s *spec) metric(e estimate, a, b float64) Metric {
 		Name: s.name,
 		Unit: s.unit,
 		Main: s.main,
-		why:  e.why,
+
+		why:   e.why,
+		brief: e.brief,
 	}
 	change := s.changeOf(e.distance)
 	known := finite(e.distance) && finite(change)
@@ -275,9 +279,14 @@ func (r *Result) noteMixed(name string, s *Side) {
 	}
 }
 
-// noteOverload names a side whose servers could not carry the load: its latencies are those of a queue that grows.
+// noteOverload names a side whose servers could not carry the load: its latencies are those of a queue that grows. It
+// names one that had an outage, too.
 func (r *Result) noteOverload(name string, s *Side) {
 	for _, run := range s.runs {
+		if len(run.summary.Outages) > 0 {
+			r.outage = "in an outage, "
+			r.note("%s has a run in which %s", name, run.summary.Outages[0].Words())
+		}
 		i := slices.IndexFunc(run.summary.Trends, func(t metrics.Trend) bool { return t.Overload })
 		if i >= 0 {
 			r.overloaded = append(r.overloaded, name)

@@ -453,7 +453,8 @@ func TestManyTimes(t *testing.T) {
 func TestEndWithoutBound(t *testing.T) {
 	change, low, high := 95.9, -1.0, 3.14e178
 	m := Metric{Change: &change, Low: &low, High: &high}
-	expect.Equal(t, m.ends(), "[0, >1M]")
+	expect.Equal(t, m.ends(), "[unbounded]")
+	expect.Equal(t, m.cells()[3], "[unbounded]")
 }
 
 // TestDifferentTraces: all that follows from another trace is left out.

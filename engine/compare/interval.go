@@ -41,6 +41,7 @@ type estimate struct {
 	reach    float64 // how far the truth is at most, in 95 % of cases; NaN if that is unknown
 	floor    float64 // how far two runs without a change differ at most, in 95 % of cases; NaN if that is unknown
 	why      string  // reach is unknown, or far
+	brief    string  // the same in two words
 }
 
 // ofRuns is the change between the means of runs, by Welch's t: runs are what varies, and not requests. If a side has
@@ -263,8 +264,8 @@ func within(s *spec, at int, whole [2][]float64, cuts []cut, wander, spanS float
 		}
 		freedom := g.effective() - 1
 		if !g.timed && freedom < fewestGroups-1.5 {
-			return e.unknown("there are too few conversations, which say as much as %.1f of one length: %d would do"+
-				orRuns, g.effective(), fewestGroups)
+			return e.unknown("few sessions", "there are too few conversations, which say as much as %.1f of one "+
+				"length: %d would do"+orRuns, g.effective(), fewestGroups)
 		}
 		pseudo, variance := jackknifed(c, at)
 		e.reach = max(e.reach, stats.Student95(freedom)*math.Sqrt(variance)) // NaN stays
@@ -286,6 +287,7 @@ func within(s *spec, at int, whole [2][]float64, cuts []cut, wander, spanS float
 			growth = max(growth, ofSections(pseudo, sectionsLong)/short)
 		}
 		if variance > dependent*short || wander > drifts {
+			e.brief = "run too short"
 			e.why = fmt.Sprintf(
 				"requests depend on each other for longer than a twentieth of the run (%s): a run of %d times the "+
 					"length would tell unless the server drifts"+orRuns,
@@ -335,13 +337,17 @@ func ofSections(values []float64, count int) float64 {
 	return variance / float64(count)
 }
 
+// fewRequests is why there is no interval of most numbers that have none.
+const fewRequests = "too few requests"
+
 // orRuns ends why there is no interval of a pair of runs. What a trace recorded has no more runs.
 const orRuns = ", or 3 runs a side"
 
 // unknown is an estimate without an interval, and why.
-func (e estimate) unknown(why string, parts ...any) estimate {
+func (e estimate) unknown(brief, why string, parts ...any) estimate {
 	e.reach = math.NaN()
 	e.floor = math.NaN()
+	e.brief = brief
 	e.why = fmt.Sprintf(why, parts...)
 	return e
 }
@@ -366,12 +372,12 @@ func (m *matched) estimates() (all []estimate) {
 		e := ofRuns(scaled[0], scaled[1])
 		switch {
 		case !m.paired:
-			e = e.unknown("")
+			e = e.unknown("other workload", "")
 		case s.quantile > 0 && !stats.EnoughSamples(good, s.quantile):
-			e = e.unknown("there are too few requests for an interval: %s would do",
+			e = e.unknown(fewRequests, "there are too few requests for an interval: %s would do",
 				format.Count(stats.SamplesFor(s.quantile)))
 		case pair && cuts == nil:
-			e = e.unknown("there are too few requests for an interval: %d would do"+orRuns, fewestRequests)
+			e = e.unknown(fewRequests, "there are too few requests for an interval: %d would do"+orRuns, fewestRequests)
 		case pair:
 			wander := 1.0
 			if s.count == nil {
@@ -384,8 +390,8 @@ func (m *matched) estimates() (all []estimate) {
 			needed := stats.SamplesFor(s.quantile)
 			says := m.effective(i/kindsOf, i)
 			if says < float64(needed) {
-				e = e.unknown("its values come in bursts, and say as much as %.0f independent ones, of %s needed: "+
-					"%s requests would do"+orRuns,
+				e = e.unknown("values in bursts", "its values come in bursts, and say as much as %.0f independent "+
+					"ones, of %s needed: %s requests would do"+orRuns,
 					says, format.Count(needed), format.Count(int64(float64(needed*good)/says)))
 			}
 		}

@@ -18,51 +18,39 @@ import (
 func HTML(w io.Writer, results []*Result) error {
 	d := chart.Document{}
 	for i, r := range results {
-		title := r.title(r.B.Name)
-		said := chart.Finding{Lines: r.said(false)}
 		if i == 0 {
 			side := func(id Identity) string {
-				names := append([]string{id.Name}, id.Dirs...) // a single run may have its directory's
-				name := strings.Join(slices.Compact(names), ", ")
-				if id.Verdict == strings.ToUpper(string(metrics.Valid)) {
-					return name
+				text := id.Name
+				if dirs := strings.Join(id.Dirs, ", "); text != dirs {
+					text += " in " + dirs
 				}
-				return name + " (" + id.Verdict + ")"
+				if id.Verdict != strings.ToUpper(string(metrics.Valid)) {
+					text += " (" + id.Verdict + ")"
+				}
+				return text
 			}
-			d.Title = strings.NewReplacer(" %", "\u00a0%", " ×", "\u00a0×").Replace(r.title("B")) // in one line
+			d.Title = r.title("B")
 			d.Under = []string{pairing(r), "A: " + side(r.A), "B: " + side(r.B)}
 		}
-		if len(results) == 1 {
-			title = ""
-		}
-		told, _ := r.telling()
-		for _, verdict := range []string{Differs, Better, Worse} { // the last one that a metric has decides
-			if slices.ContainsFunc(told, func(m *Metric) bool { return m.Verdict == verdict }) {
-				if said.Grade == chart.Good { // better, and worse
-					verdict = Differs
-				}
-				said.Grade = grades()[verdict]
-			}
-		}
-		switch {
-		case r.Scope == ScopeNone:
-			said.Grade = chart.Bad
-			said.Word = "Different workloads: nothing below compares the servers"
-		case named(r.Metrics, errorRate).Verdict == Differs && r.failed[1] > r.failed[0]:
-			said.Grade = chart.Bad
-		case said.Grade == "" && r.failed != [2]int64{}:
-			said.Grade = chart.Warn
+		first := chart.Section{Findings: r.findings()}
+		if len(results) > 1 {
+			first.Title = r.title(r.B.Name)
 		}
 		bySize := r.bySize()
+		if r.Scope == ScopeNone {
+			bySize = shownOf(r.Metrics)
+		}
 		changes := chart.Section{
 			Title:  "Changes",
 			Graphs: forest(bySize),
-			Tables: []chart.Table{metricTable(bySize)},
+			Tables: []chart.Table{r.table(bySize, false)},
 			Note: "A change is of B against A: relative, or in percentage points (pp) for shares. Its interval " +
 				"holds the true change in 95 % of repetitions: that of the servers if a side has several runs, else " +
-				"that of these two runs. The floor is how far two single runs of one side may differ: several " +
-				"runs a side tell smaller changes. " +
-				"Pairs compare each request with itself. What is grey is not sure.",
+				"that of these two runs. Pairs compare each request with itself. What is grey is not sure.",
+		}
+		if r.Scope == ScopeNone {
+			changes.Title = "Values of each side"
+			changes.Note = ""
 		}
 		for _, c := range r.Explained {
 			if len(c.Groups) > 0 {
@@ -70,82 +58,110 @@ func HTML(w io.Writer, results []*Result) error {
 			}
 		}
 		for _, part := range r.Owners {
-			t := metricTable(shownOf(part.Metrics))
+			t := r.table(shownOf(part.Metrics), false)
 			t.Title = part.Owner + ", " + format.Requests(part.Requests)
 			changes.Tables = append(changes.Tables, t)
 		}
-		first := chart.Section{Title: title}
-		if len(said.Lines) > 0 {
-			first.Findings = []chart.Finding{said}
-		}
-		if title != "" || len(first.Findings) > 0 {
+		if first.Title != "" || len(first.Findings) > 0 {
 			d.Sections = append(d.Sections, first)
 		}
 		d.Sections = append(d.Sections, changes, chart.Section{
 			Title:  "All metrics",
 			Folded: true,
-			Tables: []chart.Table{metricTable(r.Metrics)},
+			Tables: []chart.Table{r.table(r.Metrics, true)},
 		})
 	}
 	return d.Write(w)
 }
 
-// title says what changed: a load that was too high and failures first, then the largest sure change; better and worse
-// stand apart. What is large but not sure stands behind. name is that of side B.
+// findings are what changed, in the colour of the verdict, and how sure that is. Of one run a side nothing is red or
+// green, since no verdict is on the servers.
+func (r *Result) findings() (all []chart.Finding) {
+	facts, doubts := r.said(false)
+	found := chart.Finding{Lines: facts}
+	told, _ := r.telling()
+	told = weighty(told)
+	for _, verdict := range []string{Differs, Better, Worse} { // the last one that a metric has decides
+		if slices.ContainsFunc(told, func(m *Metric) bool { return m.Verdict == verdict }) {
+			if found.Grade == chart.Good { // better, and worse
+				verdict = Differs
+			}
+			found.Grade = grades()[verdict]
+		}
+	}
+	switch {
+	case r.Scope == ScopeNone:
+		found.Grade = chart.Bad
+		found.Word = "Different workloads: nothing below compares the servers"
+	case found.Grade == "" && r.failed != [2]int64{}:
+		found.Grade = chart.Warn
+	}
+	how := chart.Finding{Grade: chart.Warn, Word: "How sure this is"}
+	if r.Scope == ScopePair {
+		how.Word += ": one run a side, so other runs may differ"
+	}
+	for _, doubt := range doubts {
+		how.Lines = append(how.Lines, format.Capitalised(strings.TrimPrefix(doubt, "note: ")))
+	}
+	if len(facts) > 0 {
+		all = append(all, found)
+	}
+	if len(doubts) > 0 || r.Scope == ScopePair {
+		all = append(all, how)
+	}
+	return all
+}
+
+// title says first what a reader would act on: failures, a load that was too high, then the largest sure changes, and
+// what is large but not sure. What has no room is in the findings. name is that of side B.
 func (r *Result) title(name string) string {
 	if r.Scope == ScopeNone {
-		return name + " and A were sent different workloads, so their servers cannot be compared"
+		return "A and " + name + " replayed different workloads, so nothing here compares their servers"
 	}
-	told, _ := r.telling()
-	changes := map[string][]string{}
-	var groups []string
-	for _, m := range told {
-		what := m.inTitle()
-		if m.Name == errorRate {
-			what = fmt.Sprintf("%s failed, %s in A", r.failedOf(1), r.failedOf(0))
-		}
-		word := m.direction()
-		if m.Unit == "ms" {
-			word = map[string]string{Worse: "slower", Better: "faster"}[word]
-		}
-		if changes[word] == nil {
-			groups = append(groups, word)
-		}
-		changes[word] = append(changes[word], what)
-	}
-	for i, word := range groups {
-		groups[i] = word + ": " + strings.Join(changes[word], "; ")
-	}
-	is := " is "
-	if r.Scope == ScopePair {
-		is = " was "
-	}
-	title := name + is + strings.Join(groups, " · ")
+	told, spared := r.telling()
+	seen, survived := r.unsure()
 	failures := r.failures(name)
 	m := named(r.Metrics, errorRate)
-	switch {
-	case len(told) == 0 && failures == "":
-		short, _, _ := strings.Cut(r.unchanged(), ";")
-		title = short
-		if len(r.overloaded) == 0 {
-			title = name + " against A: " + short
+	if failures != "" && !m.changed() {
+		failures += ", " + r.outage + m.doubted()
+	}
+	over := strings.Replace(strings.Join(r.overloaded, " and "), "B", name, 1)
+	over += [...]string{"", " was overloaded", " were overloaded"}[len(r.overloaded)]
+	clauses := format.Present(failures, over)
+	if spared = append(spared, survived...); len(spared) > 0 {
+		clauses = append(clauses, inTitles(spared[:1])+" is of the requests that survived")
+	}
+	is := name + " is "
+	if r.Scope == ScopePair {
+		is = name + " was "
+	}
+	told = weighty(slices.DeleteFunc(told, func(t *Metric) bool { return t == m }))
+	sure := len(told) > 0 || m.changed()
+	say := func(how string, all []*Metric) {
+		for len(all) > 0 {
+			word := all[0].inWords()
+			alike := func(m *Metric) bool { return m.inWords() == word }
+			of := slices.DeleteFunc(slices.Clone(all), func(m *Metric) bool { return !alike(m) })
+			clauses = append(clauses, is+how+word+": "+inTitles(of))
+			is = ""
+			all = slices.DeleteFunc(all, alike)
 		}
-	case failures == "" || m.changed():
-	case len(told) == 0:
-		title = failures + ": " + m.doubted()
-	default:
-		title = failures + ": " + m.doubted() + " · " + title
 	}
-	if len(r.overloaded) > 0 {
-		title = "The load was too high for " + strings.Join(r.overloaded, " and ") + " · " + title
+	unsure := len(seen) > 0
+	say("", told)
+	say("perhaps ", seen)
+	if failures == "" && !sure && !unsure {
+		clauses = append(clauses, format.Capitalised(r.unchanged(name)))
+	} else if r.Scope == ScopePair && sure {
+		clauses = append(clauses, "one run a side")
 	}
-	if seen := r.unsure(); len(seen) > 0 {
-		title += " · seen but not sure: " + inTitles(seen)
-	}
-	if r.Scope == ScopePair && len(told) > 0 {
-		title += " · one run a side, so other runs may differ"
-	}
-	return title
+	return format.Title(clauses...)
+}
+
+// weighty leaves out what is small beside the largest change, the first.
+func weighty(told []*Metric) []*Metric {
+	const least = 0.1
+	return slices.DeleteFunc(told, func(m *Metric) bool { return m.size() < least*told[0].size() })
 }
 
 // doubted says how sure a difference is that is no change.
@@ -155,10 +171,38 @@ func (m *Metric) doubted() string {
 		return "the same within 1 point"
 	case *m.Change == 0:
 		return "no difference"
-	case m.Verdict == Unclear:
-		return "that may be chance"
 	}
-	return "whether that is chance is not known"
+	return "which may be chance"
+}
+
+// inWords is which way a number went, as a title has it.
+func (m *Metric) inWords() string {
+	if m.Unit != "ms" {
+		return m.direction()
+	}
+	return map[string]string{Worse: "slower", Better: "faster"}[m.direction()]
+}
+
+// unchanged says of sides without a sure change how far the first latency that is known may differ all the same. name
+// is that of side B.
+func (r *Result) unchanged(name string) string {
+	shown := shownOf(r.Metrics)
+	same := func(m Metric) bool { return m.Verdict == Same }
+	if len(shown) > 0 && !slices.ContainsFunc(shown, func(m Metric) bool { return !same(m) }) {
+		return "A and " + name + " are the same, within " + format.Percent(r.Margin)
+	}
+	typical := func(m Metric) bool { return m.Low != nil && strings.HasSuffix(m.Name, ".paired") }
+	i := slices.IndexFunc(shown, typical)
+	if i < 0 {
+		return format.Requests(r.Requests) + " in these runs do not tell whether " + name + " differs from A"
+	}
+	m := &shown[i]
+	latency, _, _ := strings.Cut(Label(m.Name), " ")
+	most := "up to " + m.amount(max(-*m.Low, *m.High), false)
+	if *m.High > large {
+		most = "an unknown amount"
+	}
+	return fmt.Sprintf("no difference between A and %s is sure; %s may differ by %s", name, latency, most)
 }
 
 // inTitles have changes with short names.
@@ -176,49 +220,6 @@ func (m *Metric) inTitle() string {
 	return strings.TrimSpace(Label(latency)) + " " + m.change()
 }
 
-// unchanged says how large a change the noise may hide if none is sure. It says so of the number that is known best,
-// and of the one that is known worst.
-func (r *Result) unchanged() string {
-	shown := r.bySize()
-	open := 0
-	unknown := 0
-	var least, most *Metric
-	hidden := func(m *Metric) float64 { return max(-*m.Low, *m.High) }
-	for i := range shown {
-		m := &shown[i]
-		switch {
-		case m.Verdict == Same:
-			continue
-		case m.Verdict == Unknown:
-			unknown++
-		case least == nil:
-			least = m
-			most = m
-		case hidden(m) < hidden(least):
-			least = m
-		case hidden(m) > hidden(most):
-			most = m
-		}
-		open++
-	}
-	words := "no change is sure"
-	switch {
-	case open == 0:
-		return "all numbers are the same, within their margins"
-	case unknown == len(shown):
-		return format.Requests(r.Requests) + " in these runs do not tell whether any number changed"
-	case least != nil:
-		words += "; noise may hide one of up to " + least.amount(hidden(least), false) + " (" + Label(least.Name) + ")"
-		if most != least {
-			words += " or even " + most.amount(hidden(most), false) + " (" + Label(most.Name) + ")"
-		}
-	}
-	if unknown > 0 {
-		words += fmt.Sprintf("; nothing is known of %d of %d numbers", unknown, len(shown))
-	}
-	return words
-}
-
 // bySize are the main metrics: first those that changed, the largest change first, then those that did not, and at
 // last what is not known.
 func (r *Result) bySize() []Metric {
@@ -232,12 +233,12 @@ func shownOf(all []Metric) []Metric {
 	return slices.DeleteFunc(slices.Clone(all), func(m Metric) bool { return !m.shown() })
 }
 
-// larger orders metrics by how sure a change is, and changes by their size. Failures stand before all, since what
-// fails has no latency and no tokens.
+// larger orders metrics by how sure a change is, and changes by their size. Failures stand before all, sure or not,
+// since what fails has no latency and no tokens.
 func larger(a, b Metric) int {
 	rank := func(m Metric) int {
 		switch {
-		case m.changed() && m.Name == errorRate:
+		case m.Name == errorRate && m.Change != nil && *m.Change != 0:
 			return -1
 		case m.changed():
 			return 0
@@ -254,7 +255,8 @@ func larger(a, b Metric) int {
 
 // seen reports whether a latency or rate at least doubled or halved without being a sure change.
 func (m *Metric) seen() bool {
-	return m.Unit != "share" && m.Change != nil && !m.changed() && m.size() >= math.Ln2
+	few := m.brief == fewRequests && !strings.HasSuffix(m.Name, ".paired") // the largest of them decide
+	return m.Unit != "share" && m.Change != nil && !m.changed() && m.size() >= math.Ln2 && !few
 }
 
 // size is how large a change is, whatever its direction: a tenth is as large as ten times as much.
@@ -273,12 +275,23 @@ func grades() map[string]string {
 	}
 }
 
-func metricTable(shown []Metric) chart.Table {
-	t := chart.Table{Head: []string{"", "A", "B", "change", "95 % interval", "floor", ""}}
+// table has metrics and, with floors, how far two single runs of one side differ. Different workloads have no change.
+func (r *Result) table(shown []Metric, floors bool) chart.Table {
+	t := chart.Table{Head: []string{"", "A", "B", "change", "95 % interval", ""}}
+	if floors {
+		t.Head = append(t.Head, "single runs differ by")
+	}
+	if r.Scope == ScopeNone {
+		t.Head = t.Head[:3]
+	}
 	for _, m := range shown {
-		row := chart.Texts(append(append([]string{Label(m.Name)}, m.cells()...), m.word())...)
-		last := len(row) - 1
-		row[last-2].Text = strings.ReplaceAll(row[last-2].Text, ", ", ",\u00a0") // an interval stays on one line
+		floor := ""
+		if m.Floor != nil {
+			floor = m.amount(*m.Floor, false)
+		}
+		row := chart.Texts(append(append([]string{Label(m.Name)}, m.cells()...), m.word(), floor)...)[:len(t.Head)]
+		last := min(len(row), 6) - 1
+		row[last-1].Text = strings.ReplaceAll(row[last-1].Text, " ", "\u00a0") // an interval stays on one line
 		row[last].Hint = m.Sentence
 		if m.changed() && !m.ofSurvivors(shown) {
 			row[last].Mark = grades()[m.Verdict]
@@ -307,7 +320,7 @@ func (c *Culprits) table() chart.Table {
 	return t
 }
 
-// forest draws the interval of each main metric over its floor. The axis has room for all that changed. It has room for
+// forest draws the interval of each main metric. The axis has room for all that changed. It has room for
 // twice what half of the intervals take, unless that is far beyond all changes. What is wider is cut off.
 func forest(bySize []Metric) []chart.Graph {
 	g := chart.Graph{
@@ -329,7 +342,7 @@ func forest(bySize []Metric) []chart.Graph {
 		case m.ofSurvivors(bySize):
 			return kind("sooner, but fewer were answered", "c0")
 		case m.Verdict == Differs:
-			return kind("worse or better in these runs", "c1")
+			return kind("worse or better (one run)", "c1")
 		case m.Verdict == Better:
 			return kind(Better, "good")
 		}
@@ -347,12 +360,8 @@ func forest(bySize []Metric) []chart.Graph {
 	for _, m := range drawn {
 		farthest = max(farthest, math.Abs(*m.Change))
 		all = append(all, max(-*m.Low, *m.High))
-		floor := 0.0
-		if m.Floor != nil {
-			floor = *m.Floor
-		}
-		least = min(least, *m.Low, -floor)
-		most = max(most, *m.High, floor)
+		least = min(least, *m.Low)
+		most = max(most, *m.High)
 		if m.changed() {
 			changed = max(changed, all[len(all)-1])
 		}
@@ -366,9 +375,6 @@ func forest(bySize []Metric) []chart.Graph {
 			{From: *m.Low, To: *m.High, Kind: certain(&m), Text: m.Sentence},
 			// a point, as wide as it can be seen
 			{From: *m.Change - width/500, To: *m.Change + width/500, Kind: change, Text: m.Sentence},
-		}
-		if m.Floor != nil {
-			lane = slices.Insert(lane, 0, chart.Piece{From: -*m.Floor, To: *m.Floor, Kind: kind("noise floor", "line")})
 		}
 		g.Rows = append(g.Rows, Label(m.Name)+"  "+strings.Replace(m.change(), " points", " pp", 1))
 		g.Lanes = append(g.Lanes, lane)

@@ -20,11 +20,10 @@ type PrintOptions struct {
 
 // Columns of the table. A cell leaves the first column free, so that cells stay apart.
 const (
-	labelWidth    = 20
+	labelWidth    = 18
 	valueWidth    = 9
 	changeWidth   = 9
-	intervalWidth = 15
-	floorWidth    = 9
+	intervalWidth = 18
 	screenLines   = 22 // all of 80x24 …
 	otherLines    = 2  // … but the page and the prompt
 )
@@ -44,8 +43,8 @@ func Print(w io.Writer, r *Result, o PrintOptions) error {
 		p.Line(side.mark + string(name) + "  " + side.verdict)
 	}
 	p.Sentence("   ", pairing(r))
-	columns := []int{valueWidth, valueWidth, changeWidth, intervalWidth, floorWidth}
-	p.Row("", labelWidth, columns, "A", "B", "change", "95 % interval", "floor")
+	columns := []int{valueWidth, valueWidth, changeWidth, intervalWidth}
+	p.Row("", labelWidth, columns, "A", "B", "change", "95 % interval")
 	for _, m := range r.Metrics {
 		if o.Full || m.shown() {
 			p.Painted(m.row(Label(m.Name), columns, o.Colour))
@@ -68,7 +67,8 @@ func Print(w io.Writer, r *Result, o PrintOptions) error {
 		}
 	}
 	p.Line("")
-	for _, text := range r.said(o.Full) {
+	facts, doubts := r.said(o.Full)
+	for _, text := range slices.Concat(facts, doubts) {
 		p.Sentence("- ", text)
 	}
 	lines := strings.SplitAfter(string(p.Bytes()), "\n")
@@ -112,7 +112,7 @@ func Markdown(w io.Writer, r *Result, gates []Gate) error {
 	var rows [][]string
 	for _, m := range r.Metrics {
 		if m.shown() {
-			rows = append(rows, append(append([]string{Label(m.Name)}, m.cells()[:4]...), m.word()))
+			rows = append(rows, append(append([]string{Label(m.Name)}, m.cells()...), m.word()))
 		}
 	}
 	var b strings.Builder
@@ -123,7 +123,8 @@ func Markdown(w io.Writer, r *Result, gates []Gate) error {
 		answer, words := r.Judge(gate)
 		fmt.Fprintf(&b, "- **%s** %s\n", answer, format.Markdown(words))
 	}
-	for _, text := range r.said(false) {
+	facts, doubts := r.said(false)
+	for _, text := range slices.Concat(facts, doubts) {
 		b.WriteString("- " + format.Markdown(text) + "\n")
 	}
 	_, err := io.WriteString(w, b.String())
@@ -141,15 +142,15 @@ func pairing(r *Result) string {
 		return "distributions of " + text + " without pairs"
 	case ScopePair:
 		if r.ofRecord() {
-			return text + " of the record and of " + format.Many(len(r.B.Dirs), "run") + ": (worse) and " +
-				"(better) tell how these differ from that day, and no other"
+			return text + " of the record and of " + format.Many(len(r.B.Dirs), "run") + ", which tell how these " +
+				"differ from that day, and no other"
 		}
 		if len(r.A.Dirs)+len(r.B.Dirs) > 2 {
 			return fmt.Sprintf("%s in %d and %d runs; the single run is taken to vary as the others do: 3 runs a side "+
 				"would tell", text, len(r.A.Dirs), len(r.B.Dirs))
 		}
-		return text + " in one pair of runs: (worse) and (better) tell how these two differ, not how far any two " +
-			"runs do; give 3 runs a side"
+		return text + " in one pair of runs, which tells how these two differ, not how far any two runs do; give 3 " +
+			"runs a side"
 	}
 	return fmt.Sprintf("%s in %d and %d runs; intervals are by runs; same is within ±%g %%",
 		text, len(r.A.Dirs), len(r.B.Dirs), 100*r.Margin)
@@ -157,15 +158,12 @@ func pairing(r *Result) string {
 
 // cells are a metric's values as people read them.
 func (m *Metric) cells() []string {
-	cells := []string{m.value(m.A), m.value(m.B), "–", "–", "–"}
+	cells := []string{m.value(m.A), m.value(m.B), "–", "–"}
 	if m.Change != nil {
 		cells[2] = m.change()
 	}
 	if m.Low != nil {
-		cells[3] = m.ends()
-	}
-	if m.Floor != nil {
-		cells[4] = m.amount(*m.Floor, false)
+		cells[3] = strings.ReplaceAll(m.ends()+" "+m.sign(m.times()), "[unbounded] "+m.sign(m.times()), "[unbounded]")
 	}
 	for i := range cells {
 		cells[i] = strings.Replace(cells[i], " points", " pp", 1)
@@ -186,29 +184,38 @@ func (m *Metric) value(v *float64) string {
 	return format.Number(*v, 4)
 }
 
-// telling are the metrics that tell what changed, one of each latency: that of pairs, or else of the first percentile
-// that changed. The largest change stands first. Latencies that gained where more failed are none: they are spared.
-func (r *Result) telling() (told, spared []*Metric) {
+// telling are the metrics that tell what changed. Latencies that gained where more failed are none: they are spared.
+func (r *Result) telling() (told, spared []*Metric) { return r.largest((*Metric).changed) }
+
+// unsure are large changes that are not sure. Latencies that gained where more failed are those of what survived.
+func (r *Result) unsure() (seen, survived []*Metric) { return r.largest((*Metric).seen) }
+
+// largest are metrics of a kind, the largest change first, one of each latency: that of pairs, or else the first
+// percentile.
+func (r *Result) largest(is func(*Metric) bool) (others, spared []*Metric) {
+	var all []*Metric
 	about := "" // the latency that the last of them is of
 	for i := range r.Metrics {
 		m := &r.Metrics[i]
 		latency, kind, _ := strings.Cut(m.Name, ".")
 		switch {
-		case !m.Main || !m.changed() || latency == about && kind != "paired":
+		case !m.Main || !is(m) || latency == about && kind != "paired":
 			continue
 		case latency == about:
-			told = told[:len(told)-1]
+			all = all[:len(all)-1]
 		}
-		told = append(told, m)
+		all = append(all, m)
 		about = latency
 	}
-	slices.SortStableFunc(told, func(a, b *Metric) int { return larger(*a, *b) })
-	for _, m := range told {
+	slices.SortStableFunc(all, func(a, b *Metric) int { return larger(*a, *b) })
+	for _, m := range all {
 		if m.ofSurvivors(r.Metrics) {
 			spared = append(spared, m)
+		} else {
+			others = append(others, m)
 		}
 	}
-	return slices.DeleteFunc(told, func(m *Metric) bool { return slices.Contains(spared, m) }), spared
+	return others, spared
 }
 
 // ofSurvivors reports whether a latency gained where B failed more: it is that of fewer requests, on a server with less
@@ -222,86 +229,73 @@ func (r *Result) failures(name string) string {
 	if r.failed == [2]int64{} {
 		return ""
 	}
-	return r.failedOf(1) + " failed in " + name + ", and " + r.failedOf(0) + " in A"
-}
-
-// failedOf is how many requests of a side failed, with their share.
-func (r *Result) failedOf(side int) string {
-	of := format.Count(r.counted[side])
-	if r.failed[side] == 0 {
-		return "none of " + of
-	}
-	share := float64(r.failed[side]) / float64(r.counted[side])
-	return fmt.Sprintf("%s of %s (%s)", format.Count(r.failed[side]), of, format.Percent(share))
-}
-
-// unsure are large changes that are not sure: of each latency that of pairs, or of the median if there are no pairs.
-// The largest stands first.
-func (r *Result) unsure() (seen []*Metric) {
-	typical := ".paired"
-	if !r.Paired {
-		typical = ".p50"
-	}
-	for i := range r.Metrics {
-		m := &r.Metrics[i]
-		if m.Main && m.seen() && !m.ofSurvivors(r.Metrics) && (m.Unit == "rate" || strings.HasSuffix(m.Name, typical)) {
-			seen = append(seen, m)
+	of := func(side int, noun string) string {
+		if r.failed[side] == 0 {
+			return "none" + noun
 		}
+		share := float64(r.failed[side]) / float64(r.counted[side])
+		return format.Count(r.failed[side]) + noun + " (" + format.Percent(share) + ")"
 	}
-	slices.SortStableFunc(seen, func(a, b *Metric) int { return larger(*a, *b) })
-	return seen
+	of240 := func(side int) string { return " of " + format.Requests(r.counted[side]) }
+	ofA := ""
+	if r.counted[0] != r.counted[1] {
+		ofA = of240(0)
+	}
+	return name + " failed " + of(1, of240(1)) + ", A " + of(0, ofA)
 }
 
-// said are the sentences about what some requests cost others, what changed, what explains it, and the notes. full has
-// those of all metrics.
-func (r *Result) said(full bool) (said []string) {
-	said = r.changes()
-	if full {
-		said = nil
-		for i := range r.Metrics {
-			said = append(said, r.Metrics[i].Sentence)
-		}
-	}
-	var costs []string
+// said are the sentences about what some requests cost others, what changed and what explains it, and about how sure
+// that is. full has those of all metrics.
+func (r *Result) said(full bool) (facts, doubts []string) {
 	for _, part := range r.Owners {
-		if part.Cost != "" {
-			costs = append(costs, part.Cost)
-		}
+		facts = append(facts, format.Present(part.Cost)...)
 	}
 	for _, acted := range r.Actions {
-		costs = append(costs, acted.Words)
+		facts = append(facts, acted.Words)
 	}
-	said = append(costs, said...)
-	said = append(said, explained(r.Explained)...)
+	changed, doubts := r.changes()
+	if full {
+		changed = nil
+		doubts = nil
+		for i := range r.Metrics {
+			m := &r.Metrics[i]
+			changed = append(changed, m.Sentence)
+			if m.Floor != nil {
+				changed[i] += "; single runs of one side differ by up to " + m.amount(*m.Floor, false)
+			}
+		}
+	}
+	facts = append(append(facts, changed...), explained(r.Explained)...)
 	for i, note := range r.Notes {
 		if i == 0 && r.Scope == ScopeNone { // it voids all else
-			said = slices.Insert(said, 0, note)
+			facts = slices.Insert(facts, 0, note)
 			continue
 		}
-		said = append(said, "note: "+note)
+		doubts = append(doubts, "note: "+note)
 	}
-	return said
+	return facts, doubts
 }
 
 // changes are the sentences about failures, about what changed or may have changed, and about gains that are none.
-func (r *Result) changes() (said []string) {
+func (r *Result) changes() (facts, doubts []string) {
 	told, spared := r.telling()
 	if r.failed != [2]int64{} && !named(r.Metrics, errorRate).changed() {
-		said = append(said, named(r.Metrics, errorRate).Sentence)
+		facts = append(facts, named(r.Metrics, errorRate).Sentence)
 	}
 	for _, m := range told {
-		said = append(said, m.Sentence)
+		facts = append(facts, m.Sentence)
 	}
-	if len(told) == 0 && r.Paired {
-		said = append(said, r.unchanged())
+	if len(facts) == 0 && r.Paired {
+		facts = append(facts, r.unchanged("B"))
 	}
-	if len(spared) > 0 {
-		said = append(said, "B failed more, so that the answers it gave came sooner is no gain: "+inTitles(spared))
+	seen, survived := r.unsure()
+	if spared = append(spared, survived...); len(spared) > 0 {
+		doubts = append(doubts, "B failed more, so that the answers it gave came sooner is no gain: "+inTitles(spared))
 	}
-	if seen := r.unsure(); len(seen) > 0 {
-		said = append(said, seen[0].Sentence)
+	if all := append(seen, survived...); len(all) > 0 {
+		doubts = append(doubts, all[0].Sentence)
 	}
-	return said
+	return facts, doubts
 }
 
 // explained are the words of all that was explained, those of what is spread over all requests together.

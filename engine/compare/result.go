@@ -33,6 +33,7 @@ type Result struct {
 	unlikeCaches string          // the flag by which runs began with other caches; "" if none
 	shift        *metrics.Reason // why numbers of a run may be others; nil if none has it
 	overloaded   []string        // the sides with a run whose servers could not carry the load
+	outage       string          // that there was one
 	bounds       []metrics.SLO   // of goodput
 	failed       [2]int64        // requests of A and of B that error_rate counts as failed …
 	counted      [2]int64        // … of all that it counts
@@ -85,6 +86,7 @@ type Metric struct {
 	Client bool `json:"client,omitempty"`
 
 	why    string // there is no interval, or it is wide
+	brief  string // the same in two words
 	gained bool   // it changed for the better, surely or not
 }
 

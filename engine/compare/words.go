@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -15,10 +16,12 @@ func (m *Metric) judge(s spec, r *Result) {
 	pair := r.Scope == ScopePair
 	switch {
 	case m.Change == nil && m.A != nil:
+		m.brief = "one side is 0"
 		m.Sentence = fmt.Sprintf("%s is %s in A and %s in B, and no change in percent: one is 0",
 			s.label, m.value(m.A), m.value(m.B))
 		return
 	case m.Change == nil:
+		m.brief = "not in both"
 		m.Sentence = s.label + ": one side or both lack it"
 		return
 	case m.Low == nil:
@@ -61,10 +64,15 @@ func (m *Metric) judge(s spec, r *Result) {
 	}
 }
 
-// word is the verdict for people. That a number went so in these runs alone is in its brackets.
+// word is the verdict for people or, if there is none, why, in at most 16 columns.
 func (m *Metric) word() string {
-	if m.Verdict == Differs {
-		return "(" + m.direction() + ")"
+	switch m.Verdict {
+	case Differs:
+		return m.direction() + " (one run)"
+	case Unclear:
+		return "may be chance"
+	case Unknown:
+		return cmp.Or(m.brief, m.Verdict)
 	}
 	return m.Verdict
 }
@@ -81,11 +89,14 @@ func (m *Metric) changed() bool {
 	return m.Verdict == Worse || m.Verdict == Better || m.Verdict == Differs
 }
 
-// ends prints the interval without its unit.
+// ends prints the interval without its unit. Requests that depend on each other may leave ends of 10^170 and 10^-12.
 func (m *Metric) ends() string {
 	print := m.number
-	if m.times() {
-		print = endFactor
+	switch {
+	case *m.Low < -0.995 && (*m.High > large || m.Unit == "share" && *m.High > 0.995):
+		return "[unbounded]"
+	case m.times():
+		print = factor
 	}
 	return "[" + print(*m.Low) + ", " + print(*m.High) + "]"
 }
@@ -109,21 +120,6 @@ func (m *Metric) times() bool {
 // factor prints a change as what A is multiplied by.
 func factor(change float64) string {
 	return format.Short(1 + change)
-}
-
-// largestEnd is the factor beyond which an interval says nothing. Requests that depend on each other may leave an end
-// of 10^170 or 10^-12.
-const largestEnd = 1e6
-
-// endFactor prints an end of an interval as what A is multiplied by.
-func endFactor(change float64) string {
-	switch {
-	case 1+change > largestEnd:
-		return ">1M"
-	case 1+change < 1/largestEnd:
-		return "0"
-	}
-	return factor(change)
 }
 
 // change prints the change with its unit, and with a + if it is a rise in percent.

@@ -425,3 +425,29 @@ func Capitalised(text string) string {
 	first := min(1, len(text))
 	return strings.ToUpper(text[:first]) + text[first:]
 }
+
+// mostWords is how many words a title has: as many as one reads at a glance. Signs and units are none.
+const mostWords = 20
+
+// Title is a sentence of clauses, the most important first. Those that would make it too long are left out. A number
+// and its sign stay in one line.
+func Title(clauses ...string) string {
+	words := func(text string) (n int) {
+		for _, word := range strings.Fields(text) {
+			unit := strings.Trim(word, "smµ%×≤(),;:") == ""
+			if !unit {
+				n++
+			}
+		}
+		return n
+	}
+	title := ""
+	for _, clause := range Present(clauses...) {
+		longer := strings.TrimPrefix(title+"; "+clause, "; ")
+		if title == "" || words(longer) <= mostWords {
+			title = longer
+		}
+	}
+	oneLine := strings.NewReplacer(" %", "\u00a0%", " ×", "\u00a0×", " ms", "\u00a0ms", " ≤ ", "\u00a0≤\u00a0")
+	return oneLine.Replace(title)
+}

@@ -53,10 +53,10 @@ func (p *Pictures) write(w io.Writer, dir string, s *metrics.Summary) error {
 		}
 	}
 	cores := format.Many(s.Run.Host.CPUs, "core")
-	verdict := verdictSection(s)
+	verdict := verdictSection(s, p.stall(s))
 	verdict.Tiles = p.tiles(s)
 	d := chart.Document{
-		Title: headline(&verdict),
+		Title: headline(s, &verdict),
 		Under: format.Present(
 			pageTitle(dir, s),
 			s.Run.Model,
@@ -69,7 +69,10 @@ func (p *Pictures) write(w io.Writer, dir string, s *metrics.Summary) error {
 		),
 	}
 	var notes chart.Section
-	told := s.FailedWhere() + overload(s)
+	told := ""
+	for _, f := range verdict.Findings {
+		told += strings.Join(f.Lines, "\n")
+	}
 	others := slices.DeleteFunc(slices.Clone(s.Notes), func(note string) bool {
 		return strings.Contains(told, note)
 	})
@@ -131,34 +134,84 @@ func shortURL(url string) string {
 	return strings.TrimPrefix(url, "http://")
 }
 
-// headline is what to know of a run if one reads nothing else: what is wrong, and how soon answers came.
-func headline(verdict *chart.Section) string {
-	var words []string
+// headline is one sentence that says of a run, if one reads nothing else, what is wrong, what was sent, and how soon
+// answers came.
+func headline(s *metrics.Summary, verdict *chart.Section) string {
+	var clauses, starving []string
 	for _, f := range verdict.Findings {
-		if f.Grade != "" {
-			words = append(words, f.Word)
+		switch {
+		case strings.Contains(f.Word, " for a core") && waitedShare(s) > starved:
+			starving = append(starving, f.Word)
+		case f.Grade != "" && !strings.Contains(f.Word, " for a core"):
+			clauses = append(clauses, f.Word)
 		}
+	}
+	if g := s.Goodput; g != nil && g.Share != nil && len(s.Verdict.Objectives) == 0 {
+		clauses = append(clauses, format.Percent(*g.Share)+" of requests had "+bounds(s))
+	}
+	if !overloaded(s) {
+		clauses = append(clauses, answered(s))
+	}
+	clauses = append(clauses, starving...)
+	others := ""
+	if s.Requests.Failed > 0 {
+		others = " of the others"
 	}
 	for _, t := range verdict.Tiles {
 		if strings.HasSuffix(t.Name, " p50") {
-			words = append(words, strings.ReplaceAll(t.Name+" "+t.Value, " ", "\u00a0")) // in one line
+			clauses = append(clauses, t.Name+others+" "+t.Value)
+			others = ""
 		}
 	}
-	return strings.Join(words, " · ")
+	inside := strings.NewReplacer("; Only", "; only", "; The", "; the", "; Slow", "; slow", "; Obj", "; obj")
+	return format.Capitalised(inside.Replace(format.Title(clauses...)))
 }
 
-// overload says what shows that the servers cannot carry the load; "" if nothing does.
-func overload(s *metrics.Summary) string {
-	i := slices.IndexFunc(s.Trends, func(t metrics.Trend) bool { return t.Overload })
-	if i < 0 {
+// answered says how many requests were answered, in what time and at what load, and that they left on time.
+func answered(s *metrics.Summary) string {
+	r := &s.Requests
+	asked := r.Planned - r.Stopped
+	who := "all " + format.Requests(r.OK)
+	switch {
+	case r.OK == 0 || r.Failed > 0:
 		return ""
+	case r.OK < fewRequests: // which stands before it
+		who = "all"
+	case r.OK < asked:
+		who = format.Count(r.OK) + " of " + format.Requests(asked)
 	}
-	return s.Trends[i].Words()
+	load := " at " + format.Number(s.UnderLoad.RequestsPerS, 3) + "/s"
+	if s.Run.Concurrency+s.Run.Lanes > 0 {
+		load = ", " + s.Run.Pace
+	}
+	text := who + " answered in " + s.Length() + load
+	v := &s.Verdict
+	planned := s.DriftUS != nil && s.Lateness.SlotsLostShare == nil
+	if planned && waitedShare(s) <= starved && v.Valid && len(v.Unsafe) == 0 &&
+		!slices.ContainsFunc(v.Reasons, ofMachine) {
+		text += ", sent on time"
+	}
+	return text
+}
+
+// bounds are those of goodput.
+func bounds(s *metrics.Summary) string {
+	var all []string
+	for _, o := range SLOsOf(s) {
+		all = append(all, strings.TrimSpace(o.Value+" "+metrics.Latencies()[o.Latency].Label)+" ≤ "+
+			strconv.FormatFloat(float64(o.LimitNS)/1e6, 'f', -1, 64)+" ms")
+	}
+	return strings.Join(all, ", ")
+}
+
+// overloaded reports whether the servers cannot carry the load.
+func overloaded(s *metrics.Summary) bool {
+	return slices.ContainsFunc(s.Trends, func(t metrics.Trend) bool { return t.Overload })
 }
 
 // verdictSection is what one reads first, the worst before the rest. That a measurement is valid praises no server, so
 // it has no colour, and stands last.
-func verdictSection(s *metrics.Summary) chart.Section {
+func verdictSection(s *metrics.Summary, slow chart.Finding) chart.Section {
 	v := &s.Verdict
 	finding := chart.Finding{Grade: chart.Bad}
 	switch {
@@ -186,7 +239,23 @@ func verdictSection(s *metrics.Summary) chart.Section {
 		}
 	}
 	var out chart.Section
-	out.Findings = append(failedFinding(s), finding)
+	if word := s.Failed(); word != "" {
+		share := float64(s.Requests.Failed) / float64(s.Requests.Failed+s.Requests.OK)
+		word = strings.Replace(word, " failed", " requests failed ("+format.Percent(share)+")", 1)
+		if s.Requests.OK == 0 {
+			word = "All " + format.Requests(s.Requests.Failed) + " failed"
+		}
+		down := map[string]bool{}
+		for i := range s.Outages {
+			down[s.Outages[i].Target] = true
+		}
+		if len(down) > 0 && len(s.Targets) > 1 {
+			word += fmt.Sprintf("; %d of %s was down", len(down), format.Many(len(s.Targets), "server"))
+		}
+		failed := chart.Finding{Grade: chart.Bad, Word: word, Lines: []string{s.FailedWhere()}}
+		out.Findings = append(out.Findings, failed)
+	}
+	out.Findings = append(out.Findings, finding)
 	if 10*s.Requests.Failed < s.Requests.Planned { // what is not valid tells more than few failures
 		slices.Reverse(out.Findings)
 	}
@@ -201,48 +270,41 @@ func verdictSection(s *metrics.Summary) chart.Section {
 			Lines: []string{"Other runs may give quite other numbers. p99 of fewer than 100 values is their largest."},
 		})
 	}
-	if words := overload(s); words != "" {
-		over := chart.Finding{Grade: chart.Warn, Word: "The load is too high for the servers", Lines: []string{words}}
+	if len(s.Trends) > 0 {
+		over := chart.Finding{Grade: chart.Warn, Word: s.Trends[0].Short()}
+		if overloaded(s) {
+			over.Word = "The servers cannot carry the load"
+		}
+		for i := range s.Trends {
+			over.Lines = append(over.Lines, s.Trends[i].Words())
+		}
 		out.Findings = append(out.Findings, over)
 	}
+	if slow.Word != "" {
+		out.Findings = append(out.Findings, slow)
+	}
 	if len(v.Objectives) > 0 {
-		wanted := chart.Finding{Lines: objectiveLines(v)}
-		wanted.Word, wanted.Grade = answerOf(v)
+		wanted := chart.Finding{Grade: chart.Good, Word: "Objectives met", Lines: objectiveLines(v)}
+		all := format.Many(len(v.Objectives), "objective")
+		if n := v.Missed(); n > 0 {
+			wanted.Grade = chart.Bad
+			wanted.Word = fmt.Sprintf("%d of %s missed: %s", n, all, strings.TrimPrefix(wanted.Lines[0], "✗ "))
+		} else if n := v.Undecided(); n > 0 {
+			wanted.Grade = chart.Warn
+			wanted.Word = fmt.Sprintf("%d of %s undecided", n, all)
+		}
 		out.Findings = append(out.Findings, wanted)
+	}
+	i := slices.Index(s.NoteCodes, "local_server")
+	if share := waitedShare(s); i >= 0 && share > verdict.CauseShare {
+		word := "The server waited at least " + format.PercentTo(share, 2) + " of the run for a core"
+		out.Findings = append(out.Findings, chart.Finding{Grade: chart.Warn, Word: word, Lines: s.Notes[i : i+1]})
 	}
 	slices.SortStableFunc(out.Findings, func(a, b chart.Finding) int {
 		grades := []string{chart.Bad, chart.Warn, chart.Good, ""}
 		return cmp.Compare(slices.Index(grades, a.Grade), slices.Index(grades, b.Grade))
 	})
 	return out
-}
-
-// failedFinding says how many requests failed, and how many of several servers were down; nil if none failed.
-func failedFinding(s *metrics.Summary) []chart.Finding {
-	word := s.Failed()
-	if word == "" {
-		return nil
-	}
-	down := map[string]bool{}
-	for i := range s.Outages {
-		down[s.Outages[i].Target] = true
-	}
-	if len(down) > 0 && len(s.Targets) > 1 {
-		word += fmt.Sprintf(", %d of %s had an outage", len(down), format.Many(len(s.Targets), "server"))
-	}
-	return []chart.Finding{{Grade: chart.Bad, Word: word, Lines: []string{s.FailedWhere()}}}
-}
-
-// answerOf says whether a run met what the user wanted.
-func answerOf(v *metrics.Verdict) (word, grade string) {
-	all := format.Many(len(v.Objectives), "objective")
-	if n := v.Missed(); n > 0 {
-		return fmt.Sprintf("%d of %s missed", n, all), chart.Bad
-	}
-	if n := v.Undecided(); n > 0 {
-		return fmt.Sprintf("%d of %s undecided", n, all), chart.Warn
-	}
-	return "Objectives met", chart.Good
 }
 
 // objectiveLines are what the user wanted, the missed first.

@@ -113,7 +113,7 @@ func TestHTMLOfKilledRun(t *testing.T) {
 {"at_ns":2000000000,"phase":"after","target":"http://a","ur`
 	must.Do(t, os.WriteFile(filepath.Join(dir, ServerMetricsName), []byte(samples), 0o644))
 	d := dataOf(t, pageOf(t, dir))
-	if v := d.Sections[0].Findings[1]; v.Word != "Measurement INVALID (partial run)" || !strings.HasPrefix(d.Sections[0].Findings[0].Lines[0], "http://b failed from 1.05 s on (10 of 10 requests, all by reset") || !strings.HasPrefix(d.Title, "10 of 40 failed, 1 of 2 servers had an outage · Measurement INVALID (partial run) · Only 30 requests ended ok · ") || v.Grade != chart.Bad {
+	if v := d.Sections[0].Findings[1]; v.Word != "Measurement INVALID (partial run)" || !strings.HasPrefix(d.Sections[0].Findings[0].Lines[0], "http://b failed from 1.05 s on (10 of 10 requests, all by reset") || !strings.HasPrefix(d.Title, "10 of 40 requests failed (25\u00a0%); 1 of 2 servers was down; Measurement INVALID (partial run)") || v.Grade != chart.Bad {
 		t.Errorf("verdict %+v", v)
 	}
 	over := section(t, d, "Over time")
@@ -188,39 +188,64 @@ func TestHTMLOfOverload(t *testing.T) {
 	var page bytes.Buffer
 	must.Do(t, HTML(&page, t.TempDir(), s))
 	d := dataOf(t, page.String())
-	expect.Contains(t, d.Title, " · The load is too high for the servers")
+	expect.Contains(t, d.Title, "; the servers cannot carry the load")
 	for _, section := range d.Sections[1:] {
 		expect.Equal(t, len(section.Findings), 0, "findings of "+section.Title)
 	}
 }
 
-// TestValidPraisesNobody: whatever went wrong with the servers, or is too little to tell, stands before the verdict on
-// the measurement, which is never green.
-func TestValidPraisesNobody(t *testing.T) {
+// TestTitles: whatever went wrong with the servers, or is too little to tell, stands first in the title and before the
+// verdict on the measurement, which is never green. A run without a fault says what was sent, and that it left on time.
+func TestTitles(t *testing.T) {
 	grew := metrics.Trend{Quantity: metrics.InFlightTrend, First: 30, Last: 200, Overload: true}
+	doubled := metrics.Trend{Quantity: "ttft", First: 40, Last: 90, StepS: 12}
+	wanted := func(s *metrics.Summary, met bool) {
+		s.Verdict.Objectives = []metrics.Objective{{Text: "ttft.p95<100ms", Metric: "ttft.p95", Met: met, Value: new(120.0)}}
+	}
 	for name, c := range map[string]struct {
 		change func(*metrics.Summary)
-		want   []string
+		want   []string // findings
+		title  string
 	}{
-		"good":     {func(*metrics.Summary) {}, nil},
-		"few":      {func(s *metrics.Summary) { s.Requests.OK, s.Requests.Planned = 12, 12 }, []string{"Only 12 requests"}},
-		"overload": {func(s *metrics.Summary) { s.Trends = []metrics.Trend{grew} }, []string{"The load is too high for the servers"}},
-		"failures": {func(s *metrics.Summary) { s.Requests.Failed = 250 }, []string{"250 of 1,000 failed"}},
+		"good": {func(*metrics.Summary) {}, nil, "All 1,000 requests answered in 50.0 s at 20.0/s, sent on time; TTFT p50 40.0 ms"},
+		"late": {func(s *metrics.Summary) { s.Verdict.Unsafe = make([]metrics.Unsafe, 1) }, nil, "All 1,000 requests answered in 50.0 s at 20.0/s; TTFT p50 40.0 ms"},
+		"a closed loop": {func(s *metrics.Summary) {
+			s.Run.Concurrency, s.Run.Pace, s.Lateness.SlotsLostShare = 8, "closed loop of 8", new(0.0)
+		}, nil, "All 1,000 requests answered in 50.0 s, closed loop of 8; TTFT p50 40.0 ms"},
+		"cut short": {func(s *metrics.Summary) { s.Requests.OK = 900 }, nil, "900 of 1,000 requests answered in 50.0 s at 20.0/s, sent on time; TTFT p50 40.0 ms"},
+		"few":       {func(s *metrics.Summary) { s.Requests.OK, s.Requests.Planned = 12, 12 }, []string{"Only 12 requests"}, "Only 12 requests; all answered in 50.0 s at 20.0/s, sent on time; TTFT p50 40.0 ms"},
+		"overload":  {func(s *metrics.Summary) { s.Trends = []metrics.Trend{grew} }, []string{"The servers cannot carry the load"}, "The servers cannot carry the load; TTFT p50 40.0 ms"},
+		"a step":    {func(s *metrics.Summary) { s.Trends = []metrics.Trend{doubled} }, []string{"TTFT p50 rose by a factor of 2.25 at about 12.0 s"}, "TTFT p50 rose by a factor of 2.25 at about 12.0 s; TTFT p50 40.0 ms"},
+		"failures": {func(s *metrics.Summary) { s.Requests.Failed, s.Requests.OK = 250, 750 }, []string{"250 of 1,000 requests failed (25 %)"},
+			"250 of 1,000 requests failed (25 %); TTFT p50 of the others 40.0 ms"},
+		"all failed": {func(s *metrics.Summary) { s.Requests.Failed, s.Requests.OK, s.TTFTMS = 1000, 0, nil }, []string{"All 1,000 requests failed"}, "All 1,000 requests failed"},
 		"few, of which some failed": {func(s *metrics.Summary) {
 			s.Requests = metrics.Requests{Planned: 12, OK: 9, Failed: 3}
-		}, []string{"3 of 12 failed", "Only 9 requests ended ok"}},
+		}, []string{"3 of 12 requests failed (25 %)", "Only 9 requests ended ok"}, "3 of 12 requests failed (25 %); only 9 requests ended ok; TTFT p50 of the others 40.0 ms"},
 		"one of four servers": {func(s *metrics.Summary) {
-			s.Requests.Failed, s.Targets = 250, make([]metrics.Target, 4)
+			s.Requests.Failed, s.Requests.OK, s.Targets = 250, 750, make([]metrics.Target, 4)
 			s.Outages = []metrics.Outage{{Target: "http://d"}, {Target: "http://d", FromS: 9}}
-		}, []string{"250 of 1,000 failed, 1 of 4 servers had an outage"}},
-		"limited, one failed": {func(s *metrics.Summary) {
-			s.Requests.Failed, s.Verdict.Measurement = 1, metrics.Invalid
-		}, []string{"Measurement INVALID", "1 of 1,000 failed"}},
+		}, []string{"250 of 1,000 requests failed (25 %); 1 of 4 servers was down"}, "250 of 1,000 requests failed (25 %); 1 of 4 servers was down; TTFT p50 of the others 40.0 ms"},
+		"invalid, one failed": {func(s *metrics.Summary) {
+			s.Requests.Failed, s.Requests.OK, s.Verdict.Measurement = 1, 999, metrics.Invalid
+		}, []string{"Measurement INVALID", "1 of 1,000 requests failed (0.1 %)"}, "Measurement INVALID; 1 of 1,000 requests failed (0.1 %); TTFT p50 of the others 40.0 ms"},
+		"missed": {func(s *metrics.Summary) { wanted(s, false) }, []string{"1 of 1 objective missed: ttft.p95<100ms (120.0 ms)"},
+			"1 of 1 objective missed: ttft.p95<100ms (120.0 ms); all 1,000 requests answered in 50.0 s at 20.0/s, sent on time"},
+		"goodput": {func(s *metrics.Summary) {
+			s.Goodput = &metrics.Goodput{Share: new(0.046), SLO: map[string]float64{"ttft_ms": 500, "tpot_ms": 9}}
+		}, nil, "4.6 % of requests had TTFT ≤ 500 ms, TPOT ≤ 9 ms; all 1,000 requests answered in 50.0 s at 20.0/s, sent on time"},
+		"a busy machine": {func(s *metrics.Summary) {
+			s.Client.LocalServers = &stats.LocalServers{WaitedS: new(20.0)}
+			s.AddNotes(0, metrics.NotesOf("local_server", "it waited"))
+		}, []string{"The server waited at least 40 % of the run for a core"}, "All 1,000 requests answered in 50.0 s at 20.0/s; the server waited at least 40 % of the run for a core"},
 	} {
 		s := &metrics.Summary{Requests: metrics.Requests{Planned: 1000, OK: 1000}}
+		s.TTFTMS, s.DriftUS = &stats.Percentiles{Count: 1000, P50: 40}, &stats.Percentiles{}
+		s.Run.DurationS, s.UnderLoad.RequestsPerS = 50, 20
 		s.Verdict.Measurement, s.Verdict.Valid = metrics.Valid, true
 		c.change(s)
-		found := verdictSection(s)
+		found := verdictSection(s, chart.Finding{})
+		found.Tiles = NewPictures(nil).tiles(s)
 		var words []string
 		for _, f := range found.Findings {
 			words = append(words, f.Word)
@@ -233,7 +258,46 @@ func TestValidPraisesNobody(t *testing.T) {
 			words = words[:len(words)-1]
 		}
 		expect.List(t, words, c.want, name)
-		expect.Equal(t, headline(&found), strings.Join(c.want, " · "), name)
+		expect.Equal(t, strings.ReplaceAll(strings.ReplaceAll(headline(s, &found), "~", ""), "\u00a0", " "), c.title, name)
+	}
+}
+
+// TestStall: of a server that answered nothing for two seconds of forty, the page names the server, the time and what
+// was done then. Slow requests all over the run, or nowhere, are no stall.
+func TestStall(t *testing.T) {
+	for name, c := range map[string]struct {
+		slow func(second int) bool
+		want string
+	}{
+		"a stall":       {func(second int) bool { return second == 15 || second == 16 }, "Slow answers at 15–17 s: TTFT up to 2.00 s"},
+		"now and then":  {func(second int) bool { return second%8 == 0 }, ""},
+		"never":         {func(int) bool { return false }, ""},
+		"a slow server": {func(int) bool { return true }, ""},
+	} {
+		collected := collect.NewCollector([]string{"http://a", "http://b"})
+		p := NewPictures(nil)
+		var all []float64
+		for i := range 400 { // ten a second, by turns
+			var r record.Record
+			r.Clear()
+			r.Outcome, r.Target, r.SentNS, r.PlannedNS = record.OK, []string{"http://a", "http://b"}[i%2], int64(i)*1e8, int64(i)*1e8
+			ttft := int64(40e6)
+			if i%2 == 1 && c.slow(i/10) {
+				ttft = 2e9
+			}
+			r.FirstTokenNS, r.LastTokenNS, r.DoneNS = r.SentNS+ttft, r.SentNS+ttft, r.SentNS+ttft
+			all = append(all, float64(ttft)/1e6)
+			collected.Add(&r, i%2)
+		}
+		s := &metrics.Summary{Targets: make([]metrics.Target, 2)}
+		s.TTFTMS, s.Run.DurationS = stats.Describe(all, 1), 40
+		s.Actions = []metrics.Action{{AtS: 15, Run: "kill -STOP 1"}, {AtS: 35, Run: "true"}}
+		must.Do(t, p.complete(t.TempDir(), s, collected.Timeline()))
+		found := p.stall(s)
+		expect.Equal(t, found.Word, c.want, name)
+		if c.want != "" {
+			expect.List(t, found.Lines, []string{"all of them went to b", "action at 15.0 s: kill -STOP 1", "at other times its p99 was at most 40.0 ms, so p99 and max of the run are of this part"})
+		}
 	}
 }
 
@@ -401,7 +465,7 @@ func TestPageOfNothing(t *testing.T) {
 	if err != nil || testing.Short() {
 		t.Skip("the rest needs chromium, and is left out of -short")
 	}
-	expect.Contains(t, domOf(t, browser, page.String()), "<h1>150 of 150 failed", "the page")
+	expect.Contains(t, domOf(t, browser, page.String()), "<h1>All 150 requests failed", "the page")
 }
 
 // TestPageOfUnfinishedJobs: if no job has finished, the jobs have fields and no distributions.

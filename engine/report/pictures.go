@@ -305,7 +305,10 @@ func (p *Pictures) sections(s *metrics.Summary, tables []chart.Table) []chart.Se
 		single,
 		targets,
 		p.conversations(),
-		{Title: "Slowest requests", Tables: p.slowTables()},
+		{
+			Title:  "Slowest requests",
+			Tables: []chart.Table{slowTable("By E2E", p.byE2E), slowTable("By TTFT", p.byTTFT)},
+		},
 	}
 }
 
@@ -336,6 +339,55 @@ func Picture(w io.Writer, dir string, s *metrics.Summary, name string) error {
 		}
 	}
 	return fmt.Errorf("%w: %q; there are %s", ErrNoPicture, name, strings.Join(names, ", "))
+}
+
+// stall says when the slowest first tokens were asked for, if that was one short part of the run. Then the highest
+// percentiles tell of that part alone.
+func (p *Pictures) stall(s *metrics.Summary) (found chart.Finding) {
+	const (
+		far   = 10   // times the median that the slowest takes at least
+		brief = 0.25 // of the run that the part lasts at most
+	)
+	q := s.TTFTMS
+	if q == nil || q.Count < fewRequests || q.Max < far*q.P50 {
+		return found
+	}
+	bound := math.Sqrt(q.P50 * q.Max)
+	p99 := func(t metrics.Step) float64 { return stats.OrZero(t.Percentile(metrics.TTFT, 990)) }
+	isSlow := func(t metrics.Step) bool { return p99(t) > bound }
+	usual := 0.0
+	var slow []metrics.Step
+	for _, t := range p.all {
+		if isSlow(t) {
+			slow = append(slow, t)
+		} else {
+			usual = max(usual, p99(t))
+		}
+	}
+	if len(slow) == 0 || q.P99 < bound {
+		return found
+	}
+	fromS := slow[0].FromS
+	toS := slow[len(slow)-1].ToS
+	if toS-fromS > brief*s.Run.DurationS {
+		return found
+	}
+	others := slices.DeleteFunc(slices.Clone(p.rows), func(row heatRow) bool {
+		return !slices.ContainsFunc(row.steps, isSlow)
+	})
+	if len(others) == 1 && len(p.rows) > 1 {
+		found.Lines = append(found.Lines, "all of them went to "+others[0].name)
+	}
+	for i := range s.Actions {
+		if at := s.Actions[i].BeganS(); at > fromS-2*p.stepS() && at < toS {
+			found.Lines = append(found.Lines, "action at "+format.Seconds(at)+": "+s.Actions[i].Run)
+		}
+	}
+	found.Grade = chart.Warn
+	found.Word = fmt.Sprintf("Slow answers at %.3g–%.3g s: TTFT up to %s", fromS, toS, format.Milliseconds(q.Max))
+	found.Lines = append(found.Lines, "at other times its p99 was at most "+format.Milliseconds(usual)+
+		", so p99 and max of the run are of this part")
+	return found
 }
 
 // stepS is how long a step is, and endS when the last of them ends.
@@ -857,17 +909,7 @@ func (t *turn) pieces() (out []chart.Piece) {
 		})
 }
 
-// slowTables list the slowest requests.
-func (p *Pictures) slowTables() []chart.Table {
-	tables := []chart.Table{
-		slowTable("By E2E", p.byE2E),
-		slowTable("By TTFT", p.byTTFT),
-	}
-	return slices.DeleteFunc(tables, func(t chart.Table) bool {
-		return len(t.Rows) == 0
-	})
-}
-
+// slowTable lists the slowest requests.
 func slowTable(title string, slow []record.Record) chart.Table {
 	t := chart.Table{
 		Title: title,

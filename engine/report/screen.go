@@ -267,8 +267,7 @@ func (p *screen) head() {
 		word += " (partial)"
 	}
 	said := cmp.Or(p.Failed(), few(p.Summary))
-	overloaded := overload(p.Summary) != ""
-	if said == "" && overloaded {
+	if said == "" && overloaded(p.Summary) {
 		said = "load too high"
 	}
 	if style == green && said != "" { // it is of the measurement alone
@@ -559,7 +558,12 @@ func (p *screen) latencies() {
 	}
 	byTime := map[string]string{}
 	room := p.columns - label - len(names)*column - 2
-	steps := p.windowSteps()
+	steps := slices.Clone(p.Steps)
+	if w := p.Window; w != nil {
+		steps = slices.DeleteFunc(steps, func(t metrics.Step) bool {
+			return middleS(&t) < w.FromS || middleS(&t) > w.ToS
+		})
+	}
 	if len(steps) > 0 && room >= 8 {
 		byTime = p99ByTime(steps, min(room, 24))
 		title := "  p99 by time"
@@ -609,17 +613,6 @@ func (p *screen) latencies() {
 		trends = append(trends, p.Trends[i].Short())
 	}
 	p.field(first, 2, "over time", trends...)
-}
-
-// windowSteps are the steps of time that are looked at.
-func (p *screen) windowSteps() []metrics.Step {
-	if p.Window == nil {
-		return p.Steps
-	}
-	return slices.DeleteFunc(slices.Clone(p.Steps), func(t metrics.Step) bool {
-		middle := (t.FromS + t.ToS) / 2
-		return middle < p.Window.FromS || middle > p.Window.ToS
-	})
 }
 
 // p99ByTime draws the largest p99 of each latency in each of n equal parts of a run.
@@ -973,11 +966,27 @@ func machineWords(s *metrics.Summary) (lost []string) {
 		}
 		waited := "how long it waited for a core is unknown"
 		if l.WaitedS != nil && l.Unknown == "" {
-			waited = "it waited at least " + format.Seconds(*l.WaitedS) + " for a core"
+			share := " (" + format.PercentTo(waitedShare(s), 2) + " of the run)"
+			waited = "it waited at least " + format.Seconds(*l.WaitedS) + " for a core" + share
 		}
 		lost = append(lost, where+waited)
 	}
 	return lost
+}
+
+// starved is the share of a run above which a server that waits for a core answers late. Of runs of 5 to 6 s on two
+// busy cores (2026-11-28), one whose mock waited 0.8 s had the TTFT p99 that it should. That of one with 1.6 s was ten
+// times as long.
+const starved = 0.2
+
+// waitedShare is for which share of a run servers on this machine waited for a core, all their threads together. It is
+// 0 if that is unknown.
+func waitedShare(s *metrics.Summary) float64 {
+	l := s.Client.LocalServers
+	if l == nil || l.WaitedS == nil || s.Run.DurationS == 0 {
+		return 0
+	}
+	return *l.WaitedS / s.Run.DurationS
 }
 
 // tenths prints a sampled share with the digits that it deserves: tenths of a percent.
@@ -1129,12 +1138,9 @@ func punctuality(s *metrics.Summary) string {
 	case !stats.EnoughSamples(s.DriftUS.Count, 0.99):
 		says = "fine so far, but p99 needs more requests to be judged"
 	}
-	// Of runs of 5 to 6 s on two busy cores (2026-11-28), one whose mock waited 0.8 s had the TTFT p99 that it should,
-	// and one of 1.6 s had ten times that.
-	const starved = 0.2
-	if l := s.Client.LocalServers; l != nil && l.Unknown == "" && l.WaitedS != nil &&
-		*l.WaitedS > starved*s.Run.DurationS {
-		says += "; the mock waited " + format.Seconds(*l.WaitedS) + " for a core, so it answered late"
+	if waitedShare(s) > starved {
+		waited := format.Seconds(*s.Client.LocalServers.WaitedS)
+		says += "; the mock waited " + waited + " for a core, so it answered late"
 	}
 	return late + ": " + says
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
+	"github.com/fastreplay/fastreplay/engine/chart"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/route"
 	"github.com/fastreplay/fastreplay/engine/scrape"
@@ -309,7 +310,7 @@ func TestFewRequests(t *testing.T) {
 		if !strings.HasPrefix(first, want) || n >= 100 && strings.Contains(first, "only") {
 			t.Errorf("%d requests: %q, want %q", n, first, want)
 		}
-		word := verdictSection(s).Findings[0].Word
+		word := verdictSection(s, chart.Finding{}).Findings[0].Word
 		expect.Equal(t, strings.HasPrefix(word, "Only "), (n < 100), "%d requests: the page says %q", n, word)
 	}
 }

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/fastreplay/fastreplay/engine/chart"
@@ -41,14 +40,21 @@ func (p *Pictures) tiles(s *metrics.Summary) []chart.Tile {
 		failed.Grade = chart.Bad
 	}
 	tiles = append(tiles, failed)
-	return append(tiles, wantedTiles(s)...)
+	if g := s.Goodput; g != nil && g.Share != nil {
+		tiles = append(tiles, chart.Tile{
+			Name:  "goodput",
+			Value: format.Percent(*g.Share),
+			Under: bounds(s) + ", " + format.Number(g.RequestsPerS, 3) + "/s",
+		})
+	}
+	return tiles
 }
 
-// latencyTiles are TTFT and TPOT: the median in large print, and p99 below it.
+// latencyTiles are TTFT and TPOT, or E2E of whole answers: the median in large print, and p99 below it.
 func (p *Pictures) latencyTiles(s *metrics.Summary) (tiles []chart.Tile) {
 	for _, l := range shownLatencies(s, metrics.OnScreen) {
 		i := metrics.FindLatency(l.key)
-		if i != metrics.TTFT && i != metrics.TPOT {
+		if i != metrics.TTFT && i != metrics.TPOT && (i != metrics.E2E || len(tiles) > 0) {
 			continue
 		}
 		tile := chart.Tile{
@@ -84,35 +90,4 @@ func (p *Pictures) hits() chart.Values {
 		}
 		return new(float64(*t.CachedTokens) / float64(t.PromptTokens))
 	}).Values
-}
-
-// wantedTiles are whether objectives were met or, without any, how many requests were good.
-func wantedTiles(s *metrics.Summary) (tiles []chart.Tile) {
-	good := ""
-	if g := s.Goodput; g != nil && g.Share != nil {
-		good = format.Percent(*g.Share)
-		tiles = append(tiles, chart.Tile{
-			Name:  "goodput",
-			Value: good,
-			Under: format.Number(g.RequestsPerS, 3) + " good requests/s",
-		})
-		good = "goodput " + good
-	}
-	v := &s.Verdict
-	if n := len(v.Objectives); n > 0 {
-		missed := v.Missed()
-		undecided := v.Undecided()
-		tile := chart.Tile{
-			Name:  "objectives met",
-			Value: fmt.Sprintf("%d of %d", n-missed-undecided, n),
-			Under: strings.Join(format.Present(
-				format.Some(int64(missed), "missed"),
-				format.Some(int64(undecided), "undecided"),
-				good,
-			), ", "),
-		}
-		_, tile.Grade = answerOf(v)
-		return []chart.Tile{tile}
-	}
-	return tiles
 }
