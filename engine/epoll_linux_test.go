@@ -154,12 +154,12 @@ func TestUnreadBytesAreNoTimeout(t *testing.T) {
 		t.Fatalf("cancelled for %v with bytes unread, and %v without any; want 0 and %d", got, other, overTimeout)
 	}
 	l.ready(answered, unix.EPOLLIN)
-	l.batch.Add(answered.sock, l.due[0].buf)
-	l.batch.Read()
+	d := &l.due[0]
+	d.n, d.err = answered.sock.ReadNow(d.buf)
 	must.Equal(t, unread(), 0, "not read")
 	r.cancelOverdue(false)
 	must.Equal(t, answered.cancelReason(), notCancelled, "cancelled before its bytes were looked at")
-	must.Equal(t, l.read(l.due[0]), true, "stays with the epoll reader")
+	must.Equal(t, l.read(*d), true, "stays with the epoll reader")
 	l.due = l.due[:0]
 	answered.receiver.Store(byEpoll)
 	must.Have(io.WriteString(far[0], answer[len(answer)/2:]))(t)
@@ -183,9 +183,8 @@ func TestFloodLeavesTheEpollReader(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	part := make([]byte, len(answer)/(2*mostReads))
-	l.batch.Add(c.sock, part)
-	l.batch.Read()
-	must.Equal(t, l.read(dueRead{conn: c, buf: part}), false, "stays with the epoll reader")
+	n, err := c.sock.ReadNow(part)
+	must.Equal(t, l.read(dueRead{conn: c, buf: part, n: n, err: err}), false, "stays with the epoll reader")
 	l.run.receivers.Wait()
 	expect.Equal(t, l.run.recordOf(0).Outcome, record.OK, "%s", l.run.recordOf(0).Error)
 }

@@ -148,29 +148,24 @@ func (r *stampedReader) receive(fd uintptr) bool {
 	for {
 		r.msg.SetControllen(r.room)
 		n, _, errno := syscall.RawSyscall(syscall.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&r.msg)), unix.MSG_DONTWAIT)
-		if errno != unix.EINTR {
-			return r.took(max(0, int(n)), errno)
+		switch r.errno = errno; errno {
+		case unix.EINTR:
+			continue
+		case unix.EAGAIN:
+			return false
 		}
+		r.count()
+		r.n = max(0, int(n))
+		r.uncounted = r.n
+		r.wallNS = 0
+		r.isNew = errno == 0 && r.n > 0
+		if r.isNew {
+			control := r.control[:r.msg.Controllen]
+			r.wallNS, _ = parseStamp(control)
+			r.unread = parseUnread(control)
+		}
+		return true
 	}
-}
-
-// took notes what recvmsg(2) has returned. False: nothing is there yet.
-func (r *stampedReader) took(n int, errno syscall.Errno) bool {
-	r.errno = errno
-	if errno == unix.EAGAIN {
-		return false
-	}
-	r.count()
-	r.n = n
-	r.uncounted = n
-	r.wallNS = 0
-	r.isNew = errno == 0 && n > 0
-	if r.isNew {
-		control := r.control[:r.msg.Controllen]
-		r.wallNS, _ = parseStamp(control)
-		r.unread = parseUnread(control)
-	}
-	return true
 }
 
 // count lets the ring forget what was read.

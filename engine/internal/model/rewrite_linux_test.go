@@ -55,12 +55,11 @@ var patches = []patch{
 	{"engine/epoll_linux.go", "l.pause.note(n, len(c.parts), ", "l.pause.note(n, 1, "},
 	{"engine/nagle.go", "s.count <= quickAcks", "n.trials.Load() > 1"},
 	{"engine/dialer.go", "dialSpare = 4", "dialSpare = 1"},
-	{"engine/wire/batch_linux.go", "uring: newUring()", "uring: nil"}, // each is read by a call of its own
 	{"engine/sender_process.go", "how := l.exitReason()", "how := \"the sending process died\""},
 }
 
 // outside are files that do not run in a world, or are of it.
-var outside = []string{"engine/world_test.go", "engine/buildahead.go", "engine/wire/ring_linux.go", "engine/wire/uring_linux.go"}
+var outside = []string{"engine/world_test.go", "engine/buildahead.go", "engine/wire/ring_linux.go"}
 
 // connectInside is wire's way to a connection of this kernel.
 const connectInside = `package wire
