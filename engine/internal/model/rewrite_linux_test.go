@@ -216,6 +216,10 @@ func rewrite(name, text string, patches []patch) ([]byte, error) {
 		switch n := n.(type) {
 		case *ast.CommClause:
 			ast.Inspect(n.Comm, func(n ast.Node) bool { inSelect[n] = true; return n != nil })
+		case *ast.AssignStmt: // who asks whether a channel is closed is outside
+			if len(n.Lhs) > len(n.Rhs) {
+				inSelect[n.Rhs[0]] = true
+			}
 		case *ast.SelectorExpr:
 			x, ok := n.X.(*ast.Ident)
 			if !ok || x.Obj != nil {
