@@ -1,14 +1,14 @@
 // The barest client of server.c, a floor for any other: it keeps nothing, and knows an answer by its last bytes.
 //
-//   bare PORT STEPS CONNECTIONS REQUESTS    STEPS: letters of epis, w or t
+//   bare PORT STEPS CONNECTIONS REQUESTS [PAUSE]    STEPS: letters of epis, w or t; PAUSE: ms in place of 1
 //
 // Of REQUESTS = 0 each connection sends one request for a stream, one each 2 ms, as a plan of that rate does. Else so
 // many are sent in a closed loop: w asks for whole answers, t for streams. Each letter adds what it costs:
 //
 //   e  epoll and recv(2)                      s  the kernel's stamps, by recvmsg(2)
-//   p  after a batch of reads, the rest of a millisecond's pause
+//   p  after a batch of reads, the rest of a pause
 //   r  a ring of packets, read after each batch
-//   u  io_uring in place of e: receives that go on, into buffers of the ring; with p it waits for a millisecond
+//   u  io_uring in place of e: receives that go on, into buffers of the ring; with p it waits for a pause
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -29,10 +29,11 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BUFFER = 16 << 10, BATCH = 128, PAUSE = 1000000, FRAMES = 1 << 16, FRAME = 160, BLOCK = 64 << 10, BUFFERS = 1024 };
+enum { BUFFER = 16 << 10, BATCH = 128, FRAMES = 1 << 16, FRAME = 160, BLOCK = 64 << 10, BUFFERS = 1024 };
 
 static int port, connections, requests, sent, ended;
 static const char *steps;
+static uint64_t pause_ns = 1000000;
 static int *fds;
 static char request[4096], buffer[BUFFER];
 static int request_size;
@@ -177,8 +178,10 @@ static void by_epoll(void) {
 			receive(ready[i].data.fd);
 		if (ring)
 			read_ring();
-		if (has('p') && n < BATCH)
-			sleep_until(batch + PAUSE);
+		if (has('p') && n < BATCH) {
+			uint64_t next = send_due();
+			sleep_until(next < batch + pause_ns ? next : batch + pause_ns);
+		}
 	}
 }
 
@@ -220,8 +223,8 @@ static void by_uring(void) {
 	struct io_uring_cqe *cqes = (void *)(heads + made.cq_off.cqes);
 	while (!over()) {
 		uint64_t due = send_due(), batch = now(), left = due - batch;
-		if (has('p') && left > PAUSE)
-			left = PAUSE;
+		if (has('p') && left > pause_ns)
+			left = pause_ns;
 		struct __kernel_timespec wait = {left / 1000000000, left % 1000000000};
 		struct io_uring_getevents_arg arg = {.ts = left > 1000000000 ? 0 : (uintptr_t)&wait};
 		syscall(SYS_io_uring_enter, fd, submit, has('p') ? 2048 : 1, IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG, &arg, sizeof arg);
@@ -251,11 +254,13 @@ static void by_uring(void) {
 }
 
 int main(int count, char **args) {
-	check(count != 5, "usage: bare PORT STEPS CONNECTIONS REQUESTS");
+	check(count != 5 && count != 6, "usage: bare PORT STEPS CONNECTIONS REQUESTS [PAUSE]");
 	port = atoi(args[1]);
 	steps = args[2];
 	connections = atoi(args[3]);
 	requests = atoi(args[4]);
+	if (count == 6)
+		pause_ns = atof(args[5]) * 1000000;
 	prctl(PR_SET_TIMERSLACK, 1);
 	make_request();
 	fds = calloc(connections, sizeof *fds);
