@@ -22,6 +22,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/probe"
 	"github.com/fastreplay/fastreplay/engine/replay"
+	"github.com/fastreplay/fastreplay/engine/report"
 	"github.com/fastreplay/fastreplay/engine/setup"
 )
 
@@ -387,6 +388,9 @@ func (s *searching) probe(ctx context.Context, out *capacity.Outcome, w window) 
 	case err != nil:
 		return exitWith(exitInvalid, "%s: %v", where, err)
 	}
+	if err := s.sameModel(summary.Run.Model, where); err != nil {
+		return err
+	}
 	targets, err := s.judge(out, summary, where, seen.decided)
 	if err != nil {
 		return err
@@ -410,6 +414,24 @@ func (s *searching) probe(ctx context.Context, out *capacity.Outcome, w window) 
 		}
 	}
 	return err
+}
+
+// sameModel refuses a probe of another model than the first one's, as of a server that was changed before the search
+// went on.
+func (s *searching) sameModel(model, where string) error {
+	if s.model == "" && len(s.outcomes) > 0 {
+		var first metrics.Summary
+		dir := filepath.Join(s.dir, s.outcomes[0].Directory)
+		if report.ReadJSON(filepath.Join(dir, report.SummaryName), &first) == nil {
+			s.model = first.Run.Model
+		}
+	}
+	s.model = cmp.Or(s.model, model)
+	if s.model != model {
+		return fmt.Errorf("%s: the server has the model %q now, and had %q in probe 1; give another --output", where,
+			model, s.model)
+	}
+	return nil
 }
 
 // judge peeks at how a probe ended, and returns the URLs of its targets as its records have them. It notes if the

@@ -393,6 +393,7 @@ type searching struct {
 	outcomes   []capacity.Outcome
 	loopS      float64 // how long the trace lasts in the closed loop that is tried again; 0 = nobody knows
 	dir        string
+	model      string    // that all probes ask for
 	requests   int       // of the trace
 	shares     []float64 // of its requests that each objective is about
 	spanS      float64   // of the trace

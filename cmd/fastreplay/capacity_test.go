@@ -21,6 +21,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
 	"github.com/fastreplay/fastreplay/engine/capacity"
 	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/report"
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
@@ -230,6 +231,21 @@ func TestCapacityClient(t *testing.T) {
 		_, err := s.judge(&o, summary, "probe 1", true)
 		must.Do(t, err)
 		expect.Equal(t, o.Limited, limited, text)
+	}
+}
+
+// TestCapacityOfAnotherModel: a search does not go on with another model, in one process or in the next.
+func TestCapacityOfAnotherModel(t *testing.T) {
+	dir := t.TempDir()
+	summary := metrics.Summary{Run: metrics.Run{Model: "a"}}
+	must.Do(t, os.Mkdir(filepath.Join(dir, "probe-01"), 0o755))
+	must.Do(t, report.WriteJSON(filepath.Join(dir, "probe-01", report.SummaryName), &summary))
+	for model, refused := range map[string]bool{"a": false, "b": true} {
+		s := searching{dir: dir, outcomes: []capacity.Outcome{{Directory: "probe-01"}}}
+		expect.Equal(t, s.sameModel(model, "probe 2") != nil, refused, "on disk: %s", model)
+		s = searching{}
+		must.Do(t, s.sameModel("a", "probe 1"))
+		expect.Equal(t, s.sameModel(model, "probe 2") != nil, refused, "in one process: %s", model)
 	}
 }
 
