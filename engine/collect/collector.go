@@ -237,7 +237,9 @@ func (c *Collector) Summary(s metrics.Summary, probed Probed) *metrics.Summary {
 		run = c.timings.sequence()
 		s.Intervals = c.intervals(&s, run)
 		s.Trends = c.trends(&s, run)
-		s.Outages = c.outages(run)
+		s.Outages = slices.DeleteFunc(c.outages(run), func(o metrics.Outage) bool {
+			return o.Failed <= s.Connections.NoResources // this machine's own failure may be all of it
+		})
 	}
 	over := s.Run.Partial || s.Run.Cut
 	all.count(&s.Requests, over)

@@ -59,6 +59,10 @@ func TestOutage(t *testing.T) {
 	sum := planned(c, 900)
 	must.Equal(t, len(sum.Outages), 1, "%+v", sum.Outages)
 	o := sum.Outages[0]
+	for own, told := range map[int64]int{o.Failed: 0, o.Failed - 1: 1} { // requests that this machine had no descriptor for
+		s := c.Summary(metrics.Summary{Connections: metrics.Connections{NoResources: own}}, Probed{})
+		expect.Equal(t, len(s.Outages), told, "%d of %d failures are its own", own, o.Failed)
+	}
 	first := list[slices.IndexFunc(list, func(r *record.Record) bool { return r.Outcome == record.Truncated })]
 	if o.Target != "http://b" || o.Address != "" || math.Abs(o.FromS-float64(first.LastTokenNS)/1e9) > 1e-9 || *o.ToS != 6.01 || o.Requests != o.Failed || o.Failed != 103 || o.Outcome != "connect_error" || o.Error != "connection refused" {
 		t.Errorf("%+v, first cut at %d", o, first.LastTokenNS)
