@@ -115,10 +115,11 @@ func (p *Page) Write(w io.Writer) error {
 
 // graphs are goodput, the latencies of the objectives, failures and hits by load.
 func (p *Page) graphs() (all []chart.Graph) {
-	if len(p.Outcomes) < 2 { // the table has as much
+	loads := len(p.ladder().rungs)
+	if loads < 2 { // the table has as much
 		return nil
 	}
-	byLoad := slices.Clone(p.Outcomes)
+	byLoad := slices.DeleteFunc(slices.Clone(p.Outcomes), func(o Outcome) bool { return o.Client != "" })
 	slices.SortStableFunc(byLoad, func(a, b Outcome) int {
 		return cmp.Compare(a.Load, b.Load)
 	})
@@ -134,13 +135,9 @@ func (p *Page) graphs() (all []chart.Graph) {
 	if axis.Log {
 		axis.Label += ", logarithmic"
 	}
-	loads := map[float64]bool{}
-	for _, o := range byLoad {
-		loads[o.Load] = true
-	}
-	again := len(loads) < len(byLoad)
+	again := loads < len(byLoad)
 	isMost := func(share float64) bool { return share >= 0.5 }
-	// lines of limits go from end to end, also if there is one load
+	// lines of limits go from end to end
 	byLoad = slices.Concat(
 		[]Outcome{{Probe: Probe{Load: *axis.From}}},
 		byLoad,

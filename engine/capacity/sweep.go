@@ -100,7 +100,7 @@ func measures() []measure {
 func (p *Page) curves() (all []chart.Graph) {
 	byThroughput := slices.DeleteFunc(slices.Clone(p.Outcomes), func(o Outcome) bool {
 		_, known := o.Numbers["e2e.p50"]
-		return !known
+		return !known || o.Client != ""
 	})
 	if len(byThroughput) < 2 {
 		return nil

@@ -230,6 +230,8 @@ func (l *ladder) missedWords(print func(float64) string) (words string) {
 	}
 	if l.above != nil {
 		words += ", yet held at " + print(l.above.load)
+	} else if at := l.where(l.contradicts, print); at != "" {
+		words += ", yet also held " + at
 	}
 	return words
 }
@@ -258,8 +260,8 @@ func (l *ladder) worst() (worst *Objective, share float64) {
 func (l *ladder) neverHeld() string {
 	if at := slices.IndexFunc(l.rungs, func(r rung) bool { return r.missed }); at > 0 {
 		easier := &l.rungs[at-1]
-		return fmt.Sprintf("Nothing was missed at %s, in only %s; %s", l.Load(easier.load),
-			format.Requests(easier.requests), l.missedWords(l.short))
+		return fmt.Sprintf("%s; nothing was missed at %s, in only %s", format.Capitalised(l.missedWords(l.Load)),
+			l.short(easier.load), format.Requests(easier.requests))
 	}
 	worst, share := l.worst()
 	if worst.LimitNS == 0 || share < 1 {
@@ -422,15 +424,16 @@ func (p *Page) Cautions() (all []string) {
 	}
 	for i := range p.Outcomes {
 		o := &p.Outcomes[i]
-		unknown := o.Client != "" || !o.Measured()
-		if why := cmp.Or(o.Client, o.Why); unknown && !strings.Contains(p.Answer.Why, why) {
-			all = append(all, "At "+p.Load(o.Load)+": "+why)
+		switch told := strings.Contains(p.Answer.Why, cmp.Or(o.Client, o.Why)); {
+		case told:
+		case o.Client != "":
+			all = append(all, "The client was the bottleneck at "+p.Load(o.Load)+": "+o.Client+".")
+		case !o.Measured():
+			all = append(all, "At "+p.Load(o.Load)+": "+o.Why)
 		}
 	}
-	// near the edge a search is to have both
-	both := func(r *rung) bool { return !r.held && !p.few(r.calm...) && (p.Sweep || !r.missed) }
-	if at := l.where(both, p.Load); at != "" && len(p.Objectives) > 0 {
-		all = append(all, "Some probes "+at+" held all the same: that is chance, or the servers changed meanwhile.")
+	if l.where(l.contradicts, p.Load) != "" {
+		all = append(all, "Probes contradict each other: that is chance, or the servers changed meanwhile.")
 	}
 	few := func(r *rung) bool {
 		return r.requests > 0 && r.requests < fewRequests && (len(p.Objectives) == 0 || r == l.held)
@@ -443,6 +446,11 @@ func (p *Page) Cautions() (all []string) {
 		all = append(all, "Only "+l.sizes(few)+" "+at+": another run may give quite other numbers.")
 	}
 	return all
+}
+
+// contradicts tells whether a load held by some probes, and others withdrew that. Near its edge a search is to have such.
+func (l *ladder) contradicts(r *rung) bool {
+	return len(l.Objectives) > 0 && !r.held && !l.few(r.calm...) && (l.Sweep || !r.missed)
 }
 
 // sizes are how many requests those loads had that are as is says, from the fewest to the most; "" if none is.
