@@ -68,7 +68,7 @@ func TestHeadline(t *testing.T) {
 		// what a search found
 		{"amplify", []loadOf{held(1), missed(2), held(1.5), maybe(1.75)}, "Held up to 1.5 × the recorded load; missed TTFT p95 < 300 ms at 1.75 × and above"},
 		{"amplify", []loadOf{maybe(1), missed(2), maybe(0.5), held(0.8), held(0.8), held(0.9), confirmed(held(0.6))}, "Held up to 0.9 × the recorded load; missed TTFT p95 < 300 ms at 0.5, 1 × and above"},
-		{"amplify", []loadOf{held(1), missed(2), held(1.5), confirmed(missed(1.4))}, "Held at 1 × the recorded load; missed TTFT p95 < 300 ms at 1.4, 2 ×, yet also held at 1.5 ×"},
+		{"amplify", []loadOf{held(1), missed(2), held(1.5), confirmed(missed(1.4))}, "Held at 1 × the recorded load; missed TTFT p95 < 300 ms at 1.4, 2 ×, yet held at 1.5 ×"},
 		{"amplify", []loadOf{held(1), held(2), confirmed(held(2))}, "Held TTFT p95 < 300 ms up to 2 × the recorded load, the hardest load tried"},
 		{"amplify", []loadOf{held(1)}, "Held TTFT p95 < 300 ms at 1 × the recorded load, the only load tried"},
 		{"amplify", []loadOf{missed(1), missed(0.5), few(0.25, 43)}, "Missed TTFT p95 < 300 ms at 0.5 × the recorded load and above; nothing was missed at 0.25 ×, in only 43 requests"},

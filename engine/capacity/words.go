@@ -28,7 +28,6 @@ type ladder struct {
 	rungs  []rung
 	held   *rung // the hardest below that place; nil if none did
 	missed *rung // the easiest above it; nil if none was
-	above  *rung // the hardest that held above it all the same; nil if none did
 }
 
 // mayFail is the share of requests that may fail at a load that held, where no objective says so.
@@ -100,8 +99,6 @@ func (p *Page) ladder() *ladder {
 		switch {
 		case r.held && i < place:
 			l.held = r
-		case r.held:
-			l.above = r
 		case r.missed && i >= place && l.missed == nil:
 			l.missed = r
 		}
@@ -228,10 +225,8 @@ func (l *ladder) missedWords(print func(float64) string) (words string) {
 		}
 		words += " " + l.where(isMissed, print)
 	}
-	if l.above != nil {
-		words += ", yet held at " + print(l.above.load)
-	} else if at := l.where(l.contradicts, print); at != "" {
-		words += ", yet also held " + at
+	if at := l.where(l.contradicts, print); at != "" {
+		words += ", yet held " + at
 	}
 	return words
 }
@@ -448,9 +443,13 @@ func (p *Page) Cautions() (all []string) {
 	return all
 }
 
-// contradicts tells whether a load held by some probes, and others withdrew that. Near its edge a search is to have such.
+// contradicts tells whether a load held by some probes, though others or an easier load were missed. Near its edge a
+// search is to have both of one load.
 func (l *ladder) contradicts(r *rung) bool {
-	return len(l.Objectives) > 0 && !r.held && !l.few(r.calm...) && (l.Sweep || !r.missed)
+	if len(l.Objectives) == 0 || l.few(r.calm...) || r.missed && !l.Sweep {
+		return false
+	}
+	return !r.held || l.missed != nil && l.hardness(r.load) > l.hardness(l.missed.load)
 }
 
 // sizes are how many requests those loads had that are as is says, from the fewest to the most; "" if none is.
