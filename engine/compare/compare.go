@@ -110,6 +110,7 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 	}
 	r.Metrics = m.metrics(r)
 	if lengths := otherLengths(r.Metrics); lengths != "" {
+		named(r.Metrics, outputTokens).Main = true
 		r.note("%s: E2E and NTPOT are of other work, and decide no gate", lengths)
 	}
 	r.compareOwners(a, b)

@@ -779,6 +779,8 @@ func TestOtherLengths(t *testing.T) {
 			}))
 		}
 		r := compared(t, a, side(t, dirs...))
+		expect.Equal(t, strings.Contains(r.title("B"), " output tokens −39"), want == Undecided, r.title("B"))
+		expect.Lacks(t, r.title("B"), "E2E", "the title")
 		for text, want := range map[string]Answer{
 			"e2e.p50:+90%": want, "e2e_planned.mean:+90%": want, "ntpot.p50:+90%": want, "tpot.p50:+90%": Passed, "ttft.p50:+90%": Passed,
 		} {

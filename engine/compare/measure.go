@@ -91,7 +91,7 @@ func specs() (all []spec) {
 		spec{
 			name:   outputTokens,
 			label:  "length of answers, in tokens,",
-			unit:   "rate",
+			unit:   "tokens",
 			higher: true,
 			count: func(r *row) (over, under float64) {
 				return r.output, 1

@@ -43,7 +43,7 @@ func HTML(w io.Writer, results []*Result) error {
 		changes := chart.Section{
 			Title:  "Changes",
 			Graphs: forest(bySize),
-			Tables: []chart.Table{r.table(bySize, false)},
+			Tables: []chart.Table{r.table(bySize)},
 			Note: "A change is of B against A: relative, or in percentage points (pp) for shares. Its interval " +
 				"holds the true change in 95 % of repetitions: that of the servers if a side has several runs, else " +
 				"that of these two runs. Pairs compare each request with itself. What is grey is not sure.",
@@ -58,7 +58,7 @@ func HTML(w io.Writer, results []*Result) error {
 			}
 		}
 		for _, part := range r.Owners {
-			t := r.table(shownOf(part.Metrics), false)
+			t := r.table(shownOf(part.Metrics))
 			t.Title = part.Owner + ", " + format.Requests(part.Requests)
 			changes.Tables = append(changes.Tables, t)
 		}
@@ -68,7 +68,7 @@ func HTML(w io.Writer, results []*Result) error {
 		d.Sections = append(d.Sections, changes, chart.Section{
 			Title:  "All metrics",
 			Folded: true,
-			Tables: []chart.Table{r.table(r.Metrics, true)},
+			Tables: []chart.Table{r.table(r.Metrics)},
 		})
 	}
 	return d.Write(w)
@@ -275,22 +275,15 @@ func grades() map[string]string {
 	}
 }
 
-// table has metrics and, with floors, how far two single runs of one side differ. Different workloads have no change.
-func (r *Result) table(shown []Metric, floors bool) chart.Table {
+// table has metrics. Different workloads have no change.
+func (r *Result) table(shown []Metric) chart.Table {
 	t := chart.Table{Head: []string{"", "A", "B", "change", "95 % interval", ""}}
-	if floors {
-		t.Head = append(t.Head, "single runs differ by")
-	}
 	if r.Scope == ScopeNone {
 		t.Head = t.Head[:3]
 	}
 	for _, m := range shown {
-		floor := ""
-		if m.Floor != nil {
-			floor = m.amount(*m.Floor, false)
-		}
-		row := chart.Texts(append(append([]string{Label(m.Name)}, m.cells()...), m.word(), floor)...)[:len(t.Head)]
-		last := min(len(row), 6) - 1
+		row := chart.Texts(append(append([]string{Label(m.Name)}, m.cells()...), m.word())...)[:len(t.Head)]
+		last := len(row) - 1
 		row[last-1].Text = strings.ReplaceAll(row[last-1].Text, " ", "\u00a0") // an interval stays on one line
 		row[last].Hint = m.Sentence
 		if m.changed() && !m.ofSurvivors(shown) {

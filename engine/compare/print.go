@@ -149,8 +149,7 @@ func pairing(r *Result) string {
 			return fmt.Sprintf("%s in %d and %d runs; the single run is taken to vary as the others do: 3 runs a side "+
 				"would tell", text, len(r.A.Dirs), len(r.B.Dirs))
 		}
-		return text + " in one pair of runs, which tells how these two differ, not how far any two runs do; give 3 " +
-			"runs a side"
+		return text + " in one pair of runs; others may differ: give 3 runs a side"
 	}
 	return fmt.Sprintf("%s in %d and %d runs; intervals are by runs; same is within ±%g %%",
 		text, len(r.A.Dirs), len(r.B.Dirs), 100*r.Margin)
@@ -199,7 +198,8 @@ func (r *Result) largest(is func(*Metric) bool) (others, spared []*Metric) {
 		m := &r.Metrics[i]
 		latency, kind, _ := strings.Cut(m.Name, ".")
 		switch {
-		case !m.Main || !is(m) || latency == about && kind != "paired":
+		case !m.Main || !is(m) || latency == about && kind != "paired",
+			lengthens(m.Name, nil) && otherLengths(r.Metrics) != "":
 			continue
 		case latency == about:
 			all = all[:len(all)-1]

@@ -234,7 +234,7 @@ func TestFailuresOfFew(t *testing.T) {
 	for _, f := range many.findings() { // one run a side is neither red nor green
 		expect.Equal(t, f.Grade, chart.Warn, f.Word)
 	}
-	for _, row := range many.table(many.bySize(), false).Rows {
+	for _, row := range many.table(many.bySize()).Rows {
 		latency := regexp.MustCompile("TTFT|E2E").MatchString(row[0].Text)
 		if last := row[len(row)-1]; last.Text == Differs || latency && last.Mark != chart.Quiet || row[0].Text == "error rate" && (last.Text != "worse (one run)" || last.Mark != chart.Warn) {
 			t.Errorf("%+v", row)
@@ -252,7 +252,7 @@ func TestOtherWorkloads(t *testing.T) {
 	r := must.Have(Compare(a, b, true))(t)
 	facts, _ := r.said(false)
 	expect.Contains(t, facts[0], "the workloads differ, so")
-	expect.List(t, r.table(r.Metrics, true).Head, []string{"", "A", "B"})
+	expect.List(t, r.table(r.Metrics).Head, []string{"", "A", "B"})
 	var out bytes.Buffer
 	must.Do(t, HTML(&out, []*Result{r}))
 	for _, want := range []string{`"title":"A and B replayed different workloads, so nothing here compares their servers"`, `"grade":"bad","word":"Different workloads: nothing below compares the servers"`} {

@@ -71,7 +71,7 @@ const (
 // the median of the ratios of pairs, B to A.
 type Metric struct {
 	Name   string   `json:"name"`   // such as ttft.p95
-	Unit   string   `json:"unit"`   // ms, share or rate
+	Unit   string   `json:"unit"`   // ms, share, rate or tokens
 	A      *float64 `json:"a"`      // its value in A, over the requests that are compared; null of .paired
 	B      *float64 `json:"b"`      // and in B
 	Change *float64 `json:"change"` // (B - A) / A; of shares B - A
