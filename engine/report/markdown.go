@@ -29,7 +29,18 @@ func Markdown(w io.Writer, s *metrics.Summary) error {
 		filler.Fill("ideal {prefix_cache.expected_hit_ratio percent}"),
 	)
 	lines = append(lines, format.Markdown(strings.Join(facts, ", ")), "")
-	if rows := markdownLatencies(s); len(rows) > 0 {
+	var rows [][]string
+	for _, l := range shownLatencies(s, metrics.OnScreen) {
+		row := []string{l.label}
+		for _, n := range l.numbers(s) {
+			switch n.name {
+			case "p50", "p90", "p99", "max":
+				row = append(row, strings.TrimSpace(n.mark+format.Duration(n.ns, 3)+" "+n.interval))
+			}
+		}
+		rows = append(rows, row)
+	}
+	if len(rows) > 0 {
 		lines = append(lines, format.MarkdownTable([]string{"", "p50", "p90", "p99", "max"}, rows))
 	}
 	for _, text := range objectiveLines(&s.Verdict) {
@@ -43,21 +54,6 @@ func Markdown(w io.Writer, s *metrics.Summary) error {
 	}
 	_, err = io.WriteString(w, strings.TrimRight(strings.Join(lines, "\n"), "\n")+"\n")
 	return err
-}
-
-// markdownLatencies are rows with the numbers of the screen, each with its interval or its mark.
-func markdownLatencies(s *metrics.Summary) (rows [][]string) {
-	for _, l := range shownLatencies(s, metrics.OnScreen) {
-		row := []string{l.label}
-		for _, n := range l.numbers(s) {
-			switch n.name {
-			case "p50", "p90", "p99", "max":
-				row = append(row, strings.TrimSpace(n.mark+format.Duration(n.ns, 3)+" "+n.interval))
-			}
-		}
-		rows = append(rows, row)
-	}
-	return rows
 }
 
 // Annotations are what GitHub shows beside a job: what fails it, and what it has to know. A demo that works has none.

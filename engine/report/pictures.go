@@ -723,31 +723,27 @@ func (p *Pictures) distributions() (out []chart.Graph) {
 
 // dots are graphs with a dot for each request.
 func (p *Pictures) dots() (out []chart.Graph) {
-	ttft := func(t *point) float64 { return t.ttftMS }
+	ttft := func(t point) float64 { return t.ttftMS }
 	for _, g := range []struct {
 		title, label string
-		x, y         func(*point) float64
+		x, y         func(point) float64
 	}{
-		{"TTFT by input tokens", "input tokens", func(t *point) float64 { return t.input }, ttft},
-		{"TTFT by uncached input tokens", "uncached tokens", func(t *point) float64 { return t.uncached }, ttft},
-		{"E2E by output tokens", "output tokens", func(t *point) float64 { return t.output },
-			func(t *point) float64 { return t.e2eMS }},
+		{"TTFT by input tokens", "input tokens", func(t point) float64 { return t.input }, ttft},
+		{"TTFT by uncached input tokens", "uncached tokens", func(t point) float64 { return t.uncached }, ttft},
+		{"E2E by output tokens", "output tokens", func(t point) float64 { return t.output },
+			func(t point) float64 { return t.e2eMS }},
 	} {
-		own := slices.DeleteFunc(slices.Clone(p.points), func(t point) bool {
-			return math.IsNaN(g.x(&t) + g.y(&t))
-		})
+		own := slices.DeleteFunc(slices.Clone(p.points), func(t point) bool { return math.IsNaN(g.x(t) + g.y(t)) })
 		if len(own) < 2 {
 			continue
 		}
-		slices.SortFunc(own, func(a, b point) int {
-			return cmp.Compare(g.x(&a), g.x(&b))
-		})
+		slices.SortFunc(own, func(a, b point) int { return cmp.Compare(g.x(a), g.x(b)) })
 		latency, _, _ := strings.Cut(g.title, " ")
 		dots := chart.Series{Name: latency, Style: chart.Dots}
 		var at chart.Values
 		for _, t := range own {
-			at = append(at, g.x(&t))
-			dots.Values = append(dots.Values, g.y(&t))
+			at = append(at, g.x(t))
+			dots.Values = append(dots.Values, g.y(t))
 		}
 		out = append(out, chart.Graph{
 			Title: g.title,
