@@ -182,25 +182,25 @@ func (o *Objective) Beyond(r *record.Record) bool {
 // Untold says which objective a run cannot tell of, since so many answers came whole and lack its latency, or none of
 // eleven or more has it, such as a TPOT of one token; "" if there is none.
 func Untold(objectives []Objective, s *metrics.Summary) string {
-	whole := s.Tokens.Whole
 	for _, o := range objectives {
+		_, _, name := rows.CutOwner(o.Text)
+		name, _, _ = strings.Cut(name, "<")
 		bounds := append([]metrics.SLO{{Latency: metrics.FindLatency(o.Metric)}}, o.bounds...)
-		lacks := func(bound metrics.SLO) bool {
+		for _, bound := range bounds {
+			if bound.Latency < 0 {
+				continue
+			}
 			values, _ := s.Latency(bound.Latency)
-			return bound.Latency >= 0 && values == nil
-		}
-		if s.Tokens.AtOnce == 0 && s.Requests.OK >= stats.SamplesFor(0.5) && slices.ContainsFunc(bounds, lacks) {
-			return fmt.Sprintf("none of %s answers has what %s bounds, so no load tells of it; bound e2e",
-				format.Count(s.Requests.OK), o.Text)
-		}
-		decides := whole > 0 && float64(whole) >= o.Allowed/2*float64(s.Requests.OK)
-		if decides && slices.ContainsFunc(bounds, func(bound metrics.SLO) bool {
-			return bound.Latency >= 0 && metrics.Latencies()[bound.Latency].OfStream
-		}) {
-			return fmt.Sprintf(
-				"%s of %s answers came whole, and not as streams: no load tells of %s; "+
-					"bound e2e, or have the servers stream",
-				format.Count(whole), format.Count(s.Requests.OK), o.Text)
+			if values == nil && s.Tokens.AtOnce == 0 && s.Requests.OK >= stats.SamplesFor(0.5) {
+				return fmt.Sprintf("none of %s answers has what %s bounds, so no load tells of it; bound e2e",
+					format.Count(s.Requests.OK), o.Text)
+			}
+			if len(o.bounds) > 0 {
+				name = metrics.Latencies()[bound.Latency].Key + ".p99"
+			}
+			if why := verdict.AnsweredWhole(s, name); why != "" {
+				return why + ": no load tells of " + o.Text
+			}
 		}
 	}
 	return ""

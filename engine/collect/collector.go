@@ -272,14 +272,8 @@ func (c *Collector) Summary(s metrics.Summary, probed Probed) *metrics.Summary {
 	s.Actions = c.actions(&s, run)
 	s.Gateway = all.Gateway.summary()
 	if s.Window == nil { // which has but pieces of jobs
+		c.jobs.shorter = s.IdleCuts != nil && s.IdleCuts.System > 0
 		s.Jobs = c.jobs.summary(s.Run.DurationS, over, s.Run.Lanes)
-		if s.Jobs != nil && s.IdleCuts != nil && s.IdleCuts.System > 0 { // by how much each job is unknown
-			s.Jobs.RecordedS = nil
-			s.Jobs.Ratio = nil
-			for i := range s.Jobs.Longest {
-				s.Jobs.Longest[i].RecordedS = nil
-			}
-		}
 	}
 	if c.before.Requests() > 0 {
 		s.Preparation = &c.before

@@ -20,6 +20,7 @@ const mostListed = 100
 type jobCounts struct {
 	requests                []jobRequest
 	heads                   map[int64]jobHead
+	shorter                 bool // the run cut idle times of all jobs together: by how much each job is unknown
 	depths, types, sessions breakdown
 }
 
@@ -236,7 +237,7 @@ func (c *jobCounts) job(requests []jobRequest, over bool) metrics.Job {
 	j.CompletionS = seconds(requests[end].endNS - first)
 	j.WaitsS = seconds(waits)
 	j.PathRequests = n
-	if head.recordedNS > 0 && !head.amid {
+	if head.recordedNS > 0 && !head.amid && !c.shorter {
 		j.RecordedS = new(seconds(head.recordedNS))
 	}
 	return j

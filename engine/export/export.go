@@ -35,25 +35,26 @@ type tool struct {
 type file struct {
 	name  string
 	write func(io.Writer, *results) error
-	rows  bool // it has requests alone, and no place for what tells of the run
+}
+
+// hasRows reports whether it has requests alone, and no place for what tells of the run.
+func (f *file) hasRows() bool {
+	return f.name == "requests.csv" || f.name == "profile_export.jsonl"
 }
 
 func formats() []tool {
 	return []tool{
 		{
 			"aiperf",
-			[]file{
-				{"profile_export.jsonl", writeAIPerfRecords, true},
-				{"profile_export_aiperf.json", writeAIPerfSummary, false},
-			},
+			[]file{{"profile_export.jsonl", writeAIPerfRecords}, {"profile_export_aiperf.json", writeAIPerfSummary}},
 		},
-		{"vllm", []file{{"vllm.json", writeVLLM, false}}},
-		{"parquet", []file{{"requests.parquet", writeParquet, false}}},
-		{"csv", []file{{"requests.csv", writeCSV, true}, {"summary.csv", writeQuantities, false}}},
-		{"markdown", []file{{"summary.md", writeMarkdown, false}}},
-		{"junit", []file{{"junit.xml", writeJUnit, false}}},
-		{"openmetrics", []file{{"metrics.txt", writeOpenMetrics, false}}},
-		{"benchmark-report", []file{{"benchmark_report.json", writeBenchmarkReport, false}}},
+		{"vllm", []file{{"vllm.json", writeVLLM}}},
+		{"parquet", []file{{"requests.parquet", writeParquet}}},
+		{"csv", []file{{"requests.csv", writeCSV}, {"summary.csv", writeQuantities}}},
+		{"markdown", []file{{"summary.md", writeMarkdown}}},
+		{"junit", []file{{"junit.xml", writeJUnit}}},
+		{"openmetrics", []file{{"metrics.txt", writeOpenMetrics}}},
+		{"benchmark-report", []file{{"benchmark_report.json", writeBenchmarkReport}}},
 	}
 }
 
@@ -147,7 +148,7 @@ func (f *tool) write(dir string, paths []string, s *metrics.Summary) (words stri
 	}
 	words = strings.Join(paths, ", ")
 	for i, part := range f.files {
-		if part.rows && r.summary.Verdict.Measurement == metrics.Invalid {
+		if part.hasRows() && r.summary.Verdict.Measurement == metrics.Invalid {
 			words += "; the measurement is INVALID, which " + filepath.Base(paths[i]) + " has no place for"
 		}
 		if err := report.WriteWhole(paths[i], func(w io.Writer) error {

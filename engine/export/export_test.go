@@ -85,7 +85,7 @@ func TestFullDisk(t *testing.T) {
 func TestAllOrNothing(t *testing.T) {
 	r := must.Have(load(resultsDir(t, mixed(12), nil, nil), nil))(t)
 	before, _ := os.ReadDir(r.dir)
-	f := tool{"some", []file{{"first", writeVLLM, false}, {"second", func(io.Writer, *results) error { return syscall.ENOSPC }, false}}}
+	f := tool{"some", []file{{"first", writeVLLM}, {"second", func(io.Writer, *results) error { return syscall.ENOSPC }}}}
 	paths := []string{filepath.Join(r.dir, "first"), filepath.Join(r.dir, "second")}
 	if _, err := f.write(r.dir, paths, nil); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "second") {
 		t.Errorf("got %v", err)

@@ -167,27 +167,25 @@ func starved(s *metrics.Summary) *metrics.Reason {
 	tookS := s.Run.DurationS
 	cores := s.Run.Host.CPUs
 	used := s.Client.CPUS / (tookS * float64(cores))
-	of := format.Many(cores, "core")
-	switch {
-	case tookS <= 0 || cores <= 0 || s.Requests.Sent == 0 || used <= starvedShare:
+	if tookS <= 0 || cores <= 0 || s.Requests.Sent == 0 || used <= starvedShare {
 		return nil
-	case tookS < starvedS:
-		return &metrics.Reason{
-			Code:  metrics.Starved,
-			Grade: metrics.Limited,
-			What:  "too short to tell whether the client lacked CPU time",
-			Why: fmt.Sprintf("with its start and end it used %s of %s in a run of %s",
-				format.Seconds(s.Client.CPUS), of, format.Seconds(tookS)),
-			Do: "send more requests, or the same over a second or more",
-		}
 	}
-	return &metrics.Reason{
+	of := format.Many(cores, "core")
+	r := &metrics.Reason{
 		Code:  metrics.Starved,
 		Grade: metrics.Invalid,
 		What:  "the client lacked CPU time, so its times are not the server's",
 		Why:   "it used " + format.Percent(used) + " of " + of,
 		Do:    "give it more cores, or replay from several machines",
 	}
+	if tookS < starvedS {
+		r.Grade = metrics.Limited
+		r.What = "too short to tell whether the client lacked CPU time"
+		r.Why = fmt.Sprintf("with its start and end it used %s of %s in a run of %s",
+			format.Seconds(s.Client.CPUS), of, format.Seconds(tookS))
+		r.Do = "send more requests, or the same over a second or more"
+	}
+	return r
 }
 
 // unfilled says that there were fewer requests than a closed loop has slots, or fewer jobs than lanes, so that it never

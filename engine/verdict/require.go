@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -330,30 +329,34 @@ func objective(s *metrics.Summary, unsafe []metrics.Unsafe, text, name, op strin
 	return o
 }
 
-// doubtForWhole makes an objective undecided if so many answers came whole, and lack what it bounds, that they decide.
+// doubtForWhole makes an objective undecided if answers that came whole decide it.
 func doubtForWhole(o *metrics.Objective, s *metrics.Summary, name string) {
-	ofStream := func(latency string) bool {
-		i := metrics.FindLatency(latency)
-		return i >= 0 && metrics.Latencies()[i].OfStream
-	}
-	whole := s.Tokens.Whole
-	lack := ""
-	if latency, _, _ := strings.Cut(name, "."); whole > 0 && ofStream(latency) &&
-		(o.Value == nil || FailuresHide(name, float64(whole)/float64(s.Requests.OK))) {
-		lack = "it"
-	}
-	if name == goodput && s.Goodput != nil && whole > 0 && !o.Met {
-		for _, latency := range slices.Sorted(maps.Keys(s.Goodput.Unmeasured)) {
-			if ofStream(latency) && s.Goodput.Unmeasured[latency] > 0 {
-				lack = latency
+	why := AnsweredWhole(s, name)
+	if name == goodput && s.Goodput != nil && !o.Met {
+		for latency, n := range s.Goodput.Unmeasured {
+			if n > 0 {
+				why = cmp.Or(why, AnsweredWhole(s, latency+".max"))
 			}
 		}
 	}
-	if lack != "" {
+	if why != "" {
 		o.Met = false
-		o.Doubt = fmt.Sprintf("%s of %s answers came whole and lack %s: have them stream, or bound e2e",
-			format.Count(whole), format.Count(s.Requests.OK), lack)
+		o.Doubt = why
 	}
+}
+
+// AnsweredWhole says that so many answers came whole and lack a latency, such as ttft.p99, that they decide what it is;
+// "" if they do not.
+func AnsweredWhole(s *metrics.Summary, name string) string {
+	whole := s.Tokens.Whole
+	latency, _, _ := strings.Cut(name, ".")
+	i := metrics.FindLatency(latency)
+	if whole == 0 || i < 0 || !metrics.Latencies()[i].OfStream ||
+		!FailuresHide(name, float64(whole)/float64(s.Requests.OK)) {
+		return ""
+	}
+	return fmt.Sprintf("%s of %s answers came whole, not as streams, and lack %s: have them stream, or bound e2e",
+		format.Count(whole), format.Count(s.Requests.OK), latency)
 }
 
 // doubtForFailures makes a latency that is met undecided if requests of the view may owe it to others that failed. Then
