@@ -244,7 +244,9 @@ func (r *results) verdict(t *testing.T, words ...string) {
 			want = 3
 		}
 	}
-	if r.code != want || r.summary.Verdict.Valid != (len(r.summary.Verdict.Reasons) == 0) {
+	limits := func(found metrics.Reason) bool { return found.Code == "starved" && found.Grade == metrics.Limited } // too short to tell
+	sound := len(slices.DeleteFunc(slices.Clone(r.summary.Verdict.Reasons), limits)) == 0
+	if r.code != want || r.summary.Verdict.Valid != sound {
 		t.Errorf("exit %d with verdict %+v", r.code, r.summary.Verdict)
 	}
 }
