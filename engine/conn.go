@@ -70,7 +70,7 @@ type conn struct {
 	overCame int64 // … and how many bytes had arrived by then
 
 	startedNS  atomic.Int64 // when the current request was written; for the watchdog
-	lastReadNS atomic.Int64 // when bytes arrived last; for the watchdog
+	lastReadNS atomic.Int64 // when bytes arrived last, of this request or an earlier one; for the watchdog
 	flushRest  func()       // c.flush, bound once
 }
 
@@ -153,7 +153,6 @@ func (c *conn) start(i int32, from uint32) bool {
 func (c *conn) beginRequest(i int32, from uint32, atNS int64) {
 	// before the request, so that the watchdog does not take the age of an earlier one for this one's
 	c.startedNS.Store(atNS)
-	c.lastReadNS.Store(atNS)
 	c.response.firstNS.Store(record.None)
 	c.request.Store(i)
 	c.sides.Store(2)

@@ -33,14 +33,15 @@ func (r *Run) cancelOverdue(all bool) {
 				return
 			}
 			i := c.request.Load()
+			startedNS := c.startedNS.Load()
 			switch {
 			case all:
 				c.cancel(i, runAborted)
-			case now-c.startedNS.Load() > int64(r.cfg.Timeout):
+			case now-startedNS > int64(r.cfg.Timeout):
 				if c.isOverdue(i) {
 					c.cancel(i, overTimeout)
 				}
-			case now-c.lastReadNS.Load() > int64(r.cfg.IdleTimeout):
+			case now-max(startedNS, c.lastReadNS.Load()) > int64(r.cfg.IdleTimeout):
 				if c.isOverdue(i) {
 					c.cancel(i, overIdleTimeout)
 				}

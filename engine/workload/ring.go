@@ -141,7 +141,7 @@ func (m *Requests) Unneeded(i int) bool {
 
 // MarkUnneeded marks request i as not needed in the arena any more.
 func (m *Requests) MarkUnneeded(i int32) {
-	if m.ring != nil {
+	if m.ring != nil && !m.Unneeded(int(i)) {
 		m.ring.written[i].Store(true)
 	}
 }
