@@ -144,6 +144,8 @@ func TestSure(t *testing.T) {
 	expect.Equal(t, p.Sure(), "95 % interval 0.55 to 1.6 ×; held for 21.3 s at 0.551 ×, and not tried for longer; 10 probes; 109 s")
 	expect.Equal(t, len(p.spans()), 1)
 	expect.Equal(t, p.spans()[0].To, 1.6)
+	p.Outcomes = append(p.Outcomes, outcomesOf([]loadOf{{load: 1.4, verdict: Holds, requests: 500, behind: true}})...)
+	expect.Equal(t, p.spans()[0].To, 1.4)
 	p.Answer = Answer{Load: 0.8, Low: 0.8, Probes: 1, SpentS: 9}
 	expect.Equal(t, p.Sure(), "No longer probe confirmed what held; 1 probe; 9.00 s")
 }

@@ -496,16 +496,19 @@ func (p *Page) Sure() string {
 	return format.Capitalised(strings.Join(words, "; "))
 }
 
-// interval is that of the answer, up to the easiest load that was missed, and its estimate to two digits. An estimate
-// that lies beside what held and what was missed is left out. What is not known is 0.
+// interval is that of the answer and its estimate to two digits. It ends at the easiest load that was missed, or at
+// which the servers fell behind. An estimate that does not lie above what held and below that is left out. What is not
+// known is 0.
 func (l *ladder) interval() (low, estimate, high float64) {
 	a := &l.Answer
 	if a.High == nil || a.Low == 0 {
 		return 0, 0, 0
 	}
 	high = *a.High
-	if l.missed != nil && !l.Falling {
-		high = max(a.Low, min(high, l.missed.load))
+	for _, o := range l.Outcomes {
+		if r := l.missed; !l.Falling && (o.FallsBehind || r != nil && o.Load == r.load) {
+			high = max(a.Low, min(high, o.Load))
+		}
 	}
 	estimate, _ = strconv.ParseFloat(strconv.FormatFloat(a.Load, 'g', 2, 64), 64)
 	if l.Whole || l.held == nil || estimate <= l.held.load || estimate >= high {
