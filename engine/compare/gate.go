@@ -105,7 +105,7 @@ func (r *Result) Judge(g Gate) (answer Answer, words string) {
 	switch {
 	case r.shifted(g.Metric):
 		return Undecided, words + "; " + r.shift.What
-	case lengthens(g.Metric, r.bounds) && otherLengths(part) != "":
+	case r.lengthens(g.Metric) && otherLengths(part) != "":
 		return Undecided, words + "; " + otherLengths(part)
 	case r.unlikeCaches != "":
 		return Undecided, words + fmt.Sprintf(unlike, r.unlikeCaches)
@@ -130,16 +130,6 @@ func (r *Result) Judge(g Gate) (answer Answer, words string) {
 	return Undecided, words + "; " + m.decides(g.Limit, runs)
 }
 
-// lengthens reports whether a number is another one if answers have other lengths.
-func lengthens(name string, bounds []metrics.SLO) bool {
-	latency, _, _ := strings.Cut(name, ".")
-	whole := func(latency int) bool {
-		return latency == metrics.E2E || latency == metrics.E2EPlanned || latency == metrics.NTPOT
-	}
-	return whole(metrics.FindLatency(latency)) ||
-		name == "goodput" && slices.ContainsFunc(bounds, func(o metrics.SLO) bool { return whole(o.Latency) })
-}
-
 // otherLengths says that answers of one side are longer; "" if by no more than is called same.
 func otherLengths(part []Metric) string {
 	m := named(part, outputTokens)
@@ -151,14 +141,23 @@ func otherLengths(part []Metric) string {
 
 // shifted reports whether a number may in truth be another one.
 func (r *Result) shifted(name string) bool {
+	return r.rests(name, func(latency string) bool { return r.shift != nil && r.shift.Code.Shifts(latency) != 0 })
+}
+
+// lengthens reports whether a number is another one if answers have other lengths.
+func (r *Result) lengthens(name string) bool {
+	return r.rests(name, func(latency string) bool {
+		return slices.Contains([]string{"e2e", "e2e_planned", "ntpot"}, latency)
+	})
+}
+
+// rests reports whether a number is of such a latency, by its key, or is goodput by a bound on one.
+func (r *Result) rests(name string, on func(latency string) bool) bool {
 	latency, _, _ := strings.Cut(name, ".")
-	shifts := func(latency string) bool {
-		return r.shift != nil && r.shift.Code.Shifts(latency) != 0
-	}
 	bounded := func(o metrics.SLO) bool {
-		return shifts(metrics.Latencies()[o.Latency].Key)
+		return on(metrics.Latencies()[o.Latency].Key)
 	}
-	return shifts(latency) || name == "goodput" && slices.ContainsFunc(r.bounds, bounded)
+	return on(latency) || name == "goodput" && slices.ContainsFunc(r.bounds, bounded)
 }
 
 // unknownSpread is said of sides of which one has a single run.

@@ -199,7 +199,7 @@ func (r *Result) largest(is func(*Metric) bool) (others, spared []*Metric) {
 		latency, kind, _ := strings.Cut(m.Name, ".")
 		switch {
 		case !m.Main || !is(m) || latency == about && kind != "paired",
-			lengthens(m.Name, nil) && otherLengths(r.Metrics) != "":
+			r.lengthens(m.Name) && otherLengths(r.Metrics) != "":
 			continue
 		case latency == about:
 			all = all[:len(all)-1]

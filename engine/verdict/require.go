@@ -405,17 +405,17 @@ func doubt(o *metrics.Objective, s *metrics.Summary, name string, atMost bool) {
 		if reason == nil || o.Value == nil || o.Needed > 0 {
 			continue
 		}
-		shift := reason.Code.Shifts(latency)
-		more := shift > 0
-		less := shift < 0
+		shifts := []int{reason.Code.Shifts(latency)}
 		if name == goodput {
 			for latency := range s.Goodput.Missed {
-				shift = reason.Code.Shifts(latency)
-				more = more || shift < 0
-				less = less || shift > 0
+				shifts = append(shifts, -reason.Code.Shifts(latency))
 			}
 		}
-		if o.Met == atMost && more || o.Met != atMost && less {
+		against := -1
+		if o.Met == atMost {
+			against = 1
+		}
+		if slices.Contains(shifts, against) {
 			o.Met = false
 			o.Doubt = reason.What + ": " + reason.Do
 			return
