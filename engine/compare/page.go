@@ -209,15 +209,10 @@ func (r *Result) unchanged(name string) string {
 func inTitles(all []*Metric) string {
 	var words []string
 	for _, m := range all {
-		words = append(words, m.inTitle())
+		latency, _, _ := strings.Cut(m.Name, ".paired")
+		words = append(words, strings.TrimSpace(Label(latency))+" "+m.change())
 	}
 	return strings.Join(words, ", ")
-}
-
-// inTitle has a change with a short name.
-func (m *Metric) inTitle() string {
-	latency, _, _ := strings.Cut(m.Name, ".paired")
-	return strings.TrimSpace(Label(latency)) + " " + m.change()
 }
 
 // bySize are the main metrics: first those that changed, the largest change first, then those that did not, and at

@@ -162,7 +162,8 @@ func (m *Metric) cells() []string {
 		cells[2] = m.change()
 	}
 	if m.Low != nil {
-		cells[3] = strings.ReplaceAll(m.ends()+" "+m.sign(m.times()), "[unbounded] "+m.sign(m.times()), "[unbounded]")
+		unit := " " + m.sign(m.times())
+		cells[3] = strings.Replace(m.ends()+unit, "[unbounded]"+unit, "[unbounded]", 1)
 	}
 	for i := range cells {
 		cells[i] = strings.Replace(cells[i], " points", " pp", 1)

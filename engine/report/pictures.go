@@ -690,9 +690,7 @@ func (p *Pictures) heatMaps() (out []chart.Graph) {
 		some := false
 		for _, r := range p.rows {
 			values := of(r.steps, m.value)
-			some = some || slices.ContainsFunc(values, func(v float64) bool {
-				return v > 0
-			})
+			some = some || slices.ContainsFunc(values, func(v float64) bool { return v > 0 })
 			g.Rows = append(g.Rows, r.name)
 			g.Heat = append(g.Heat, values)
 		}
