@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 )
 
@@ -238,9 +239,7 @@ func TestInstantsByHand(t *testing.T) {
 			got = append(got, fmt.Sprintf("%s%d:%d", d.phase, d.row, d.at/1e6))
 			return answer{d.at, d.at, d.at + 20e6}
 		})
-		if strings.Join(got, " ") != c.want {
-			t.Errorf("%s: %q, want %q; the snapshot is at %d", name, got, c.want, w.first(0).at)
-		}
+		expect.Equal(t, strings.Join(got, " "), c.want, "%s; the snapshot is at %d", name, w.first(0).at)
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // wekaJob is a line of a Weka trace, as encoding/json has it.
@@ -267,9 +269,7 @@ func (w *tree) compare(t *testing.T, graph []mooncakeRow) {
 	t.Helper()
 	graph = slices.DeleteFunc(slices.Clone(graph), func(r mooncakeRow) bool { return r.Play != w.name })
 	order := w.inOrder()
-	if len(order) != len(graph) {
-		t.Fatalf("%s has %d requests, and %d in the graph", w.name, len(order), len(graph))
-	}
+	must.Equal(t, len(order), len(graph), "requests in the graph of %s", w.name)
 	place := map[string]int{}
 	for k, i := range order {
 		place[graph[k].ID] = i

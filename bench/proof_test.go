@@ -119,9 +119,7 @@ func (r *results) proveCounts(t *testing.T) {
 	}
 	for outcome, n := range q.ByOutcome {
 		sum += n
-		if int64(by[outcome]) != n {
-			t.Errorf("%d lines are %s, the summary counts %d", by[outcome], outcome, n)
-		}
+		expect.Equal(t, int64(by[outcome]), n, "lines that are %s", outcome)
 	}
 	if sum != q.Planned || q.OK+q.Failed+q.Stopped != q.Planned || q.OK != int64(by["ok"]) || q.Sent != sent || q.Resent != resent || q.Early != 0 || q.Unwritten != 0 {
 		t.Errorf("the summary %+v does not add up to %d lines, %v, %d sent, %d resent", q, len(r.lines), by, sent, resent)
@@ -209,8 +207,7 @@ func provePercentiles(t *testing.T, name string, got *stats.Percentiles, values 
 // proveHistograms: the log holds as many gaps as the lines have chunks after a first one, of the same total.
 func (r *results) proveHistograms(t *testing.T) {
 	t.Helper()
-	f, err := os.Open(filepath.Join(r.dir, "histograms.hlog"))
-	must.Do(t, err)
+	f := must.Have(os.Open(filepath.Join(r.dir, "histograms.hlog")))(t)
 	defer f.Close()
 	count, total := map[string]int64{}, map[string]float64{}
 	for in := hdrhistogram.NewHistogramLogReader(f); ; {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/wire"
 )
 
@@ -147,9 +148,7 @@ func readChunks(t *testing.T, path string) map[int64][]chunkInstants {
 				t.Fatal(err)
 			}
 		}
-		if int64(len(rows[v[0]])) != v[1] {
-			t.Fatalf("row %d: chunk %d after %d others", v[0], v[1], len(rows[v[0]]))
-		}
+		must.Equal(t, int64(len(rows[v[0]])), v[1], "row %d: chunks before the next one", v[0])
 		rows[v[0]] = append(rows[v[0]], chunkInstants{v[2], v[3], v[4]})
 	}
 	return rows

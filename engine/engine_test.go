@@ -296,9 +296,7 @@ func hotPathDoesNotAllocate(t *testing.T, n int, kind senderKind, plan func([]in
 		t.Errorf("%+v, open %v, %+v: %d allocations in %d requests over %d new and %d used connections, %d goroutines",
 			kind, w.Plan.Open(), stamps, mallocs, n, connections, used, goroutines)
 	}
-	if n := found.Client.GCCycles; n != 0 {
-		t.Errorf("%+v, open %v, %+v: %d collections during the replay", kind, w.Plan.Open(), stamps, n)
-	}
+	expect.Equal(t, found.Client.GCCycles, 0, "%+v, open %v, %+v: collections during the replay", kind, w.Plan.Open(), stamps)
 }
 
 // goroutinesCreated is how many goroutines this process has started.

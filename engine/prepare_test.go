@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
 	"github.com/fastreplay/fastreplay/sched"
@@ -101,9 +102,7 @@ func TestNothingPassesTheBarrier(t *testing.T) {
 		if w.Dispatch {
 			at = byRow(k.records)[int64(w.On)].SentNS
 		}
-		if got := byRow(k.records)[i].PlannedNS; got != at+w.DelayNS {
-			t.Errorf("request %d was planned for %d, and what it waits for was over at %d; want %d later", i, got, at, w.DelayNS)
-		}
+		expect.Equal(t, byRow(k.records)[i].PlannedNS, at+w.DelayNS, "what it waits for was over at %d: request %d was planned for", at, i)
 	}
 	last := slices.MaxFunc(k.records, func(a, b *record.Record) int { return int(a.DoneNS - b.DoneNS) })
 	if ends := int64(f.Run.DurationS * 1e9); ends < last.DoneNS-1 {

@@ -15,8 +15,7 @@ import (
 
 func TestFromTraceKeepsRecordedNanosecondsAtScaleOne(t *testing.T) {
 	at := []int64{0, 1, 999_999_999_999_999_937} // beyond a float64's 53 bits
-	p, err := FromTrace(at, 1, 0)
-	must.Do(t, err)
+	p := must.Have(FromTrace(at, 1, 0))(t)
 	if !slices.Equal(p.ReleaseNS, at) || p.Requests != 3 || !p.Open() || p.SpanNS() != at[2] {
 		t.Fatalf("plan %+v, want the arrivals %v as they are", p, at)
 	}
@@ -31,8 +30,7 @@ func TestFromTraceScales(t *testing.T) {
 			at[i] = rng.Int64N(1 << 45)
 		}
 		slices.Sort(at)
-		p, err := FromTrace(at, scale, 0)
-		must.Do(t, err)
+		p := must.Have(FromTrace(at, scale, 0))(t)
 		for i, got := range p.ReleaseNS {
 			want, _ := new(big.Rat).Quo(new(big.Rat).SetInt64(at[i]), new(big.Rat).SetFloat64(scale)).Float64()
 			if math.Abs(float64(got)-want) > 0.51 {

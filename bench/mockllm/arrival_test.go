@@ -17,8 +17,7 @@ func TestArrivalIsTheKernelsWhenThisProcessReadsLate(t *testing.T) {
 	defer client.Close()
 	nc := must.Have(ln.Accept())(t)
 	defer nc.Close()
-	clock, err := newClock()
-	must.Do(t, err)
+	clock := must.Have(newClock())(t)
 	s := stampReader{nc: nc, kernel: newKernelReader(nc.(*net.TCPConn)), clock: &clock}
 	if s.kernel == nil {
 		t.Skip("this system does not stamp")

@@ -358,8 +358,7 @@ func TestTextOfTheSeed(t *testing.T) {
 // TestResponseIsCreatedAtOnce: the first events of /v1/responses do not wait for the first token.
 func TestResponseIsCreatedAtOnce(t *testing.T) {
 	ts := start(t, Config{TTFT: time.Hour})
-	resp, err := ts.client.Do(ts.request("/v1/responses", `{"input":"a","stream":true}`))
-	must.Do(t, err)
+	resp := must.Have(ts.client.Do(ts.request("/v1/responses", `{"input":"a","stream":true}`)))(t)
 	defer resp.Body.Close()
 	br := bufio.NewReader(resp.Body)
 	for _, want := range []string{"event: response.created\n", "event: response.in_progress\n"} {

@@ -131,8 +131,7 @@ func TestWaiter(t *testing.T) {
 func TestChunkLogs(t *testing.T) {
 	long(t)
 	l := &lab{ctx: t.Context(), self: binaries.suite, fastreplay: binaries.fastreplay, work: t.TempDir(), made: map[string]string{}, log: os.Stderr}
-	path, err := l.trace(40, 400, 50, 5)
-	must.Do(t, err)
+	path := must.Have(l.trace(40, 400, 50, 5))(t)
 	log := filepath.Join(t.TempDir(), "chunks.csv")
 	clients := map[string]func(url string) (*outcome, error){"fastreplay": func(url string) (*outcome, error) {
 		return l.replay(nil, url, "--trace", path, "--chunk-log", log)

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
 )
 
 // TestChangeIsWhatPairsShow: the changes that pairs of runs show lie about the true one.
@@ -37,9 +39,7 @@ func TestWithinKnowsRuns(t *testing.T) {
 		if got := w.Within(1, 0, 1, 10, 1.1, Stat{TPOT, of}); math.Abs(got-want) > 1e-9 {
 			t.Errorf("%v: got %+.4f, want %+.4f", of, got, want)
 		}
-		if got := w.Within(1, 0, 0, 10, 1, Stat{TPOT, of}); got != 0 {
-			t.Errorf("%v: a run against itself: got %+.4f, want 0", of, got)
-		}
+		expect.Equal(t, w.Within(1, 0, 0, 10, 1, Stat{TPOT, of}), 0, "%v: a run against itself", of)
 	}
 }
 

@@ -28,16 +28,14 @@ import (
 // TestDamagedJournal: what no search has noted is refused with its file and line, before anything is sent.
 func TestDamagedJournal(t *testing.T) {
 	const good = `{"number":1,"load":1,"slices":[{"requests":5,"beyond":[0],"in_flight":1}],"slice_s":1,"verdict":"holds","spent_s":3,"numbers":null,"directory":"probe-01"}`
-	objectives, err := capacity.ParseObjectives("ttft.p95<1s")
-	must.Do(t, err)
+	objectives := must.Have(capacity.ParseObjectives("ttft.p95<1s"))(t)
 	goOnIn := func(dir, journal, settings string) (outcomes int, err error) {
 		for name, text := range map[string]string{journalName: journal, settingsName: settings} {
 			if text != "" {
 				must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 			}
 		}
-		search, err := capacity.New(capacity.Config{Objectives: objectives, WindowS: 60, Least: 1})
-		must.Do(t, err)
+		search := must.Have(capacity.New(capacity.Config{Objectives: objectives, WindowS: 60, Least: 1}))(t)
 		s := &searching{o: &probingOptions{output: dir}, ui: &terminal{w: io.Discard, quiet: true}, objectives: objectives, prober: search, search: search}
 		err = s.open(map[string]string{"--over": "rate"})
 		return len(s.outcomes), err
@@ -91,8 +89,7 @@ func TestCapacityFlags(t *testing.T) {
 // TestProbeConfiguration: a probe has the load, the length and the objectives that the search gives, and the flags of
 // the user. The third probe has the third seed.
 func TestProbeConfiguration(t *testing.T) {
-	objectives, err := capacity.ParseObjectives("ttft.p95<1s ok>=99%")
-	must.Do(t, err)
+	objectives := must.Have(capacity.ParseObjectives("ttft.p95<1s ok>=99%"))(t)
 	w := window{Span: capacity.Span{FromNS: 2e9, ForNS: 60e9, SliceNS: 250e6}}
 	for over, want := range map[string]func(*options) bool{
 		"rate":        func(o *options) bool { return o.Pacing.Arrivals.Rate.To == 2 },

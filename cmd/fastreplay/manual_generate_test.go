@@ -49,8 +49,7 @@ func TestManualIsFresh(t *testing.T) {
 	made := map[string]bool{}
 	for _, topic := range manual.Topics() {
 		file := filepath.Join("manual", topic+".md")
-		text, err := os.ReadFile(file)
-		must.Do(t, err)
+		text := must.Have(os.ReadFile(file))(t)
 		fresh := generated.ReplaceAllStringFunc(string(text), func(part string) string {
 			m := generated.FindStringSubmatch(part)
 			made[m[2]] = true

@@ -30,8 +30,7 @@ func backend(t *testing.T, name string, o Options) Backend {
 // documents are those of every API, in testdata/documents.txt. What is chat's is that of completions too.
 func documents(t testing.TB) (all []document) {
 	t.Helper()
-	text, err := os.ReadFile("testdata/documents.txt")
-	must.Do(t, err)
+	text := must.Have(os.ReadFile("testdata/documents.txt"))(t)
 	for entry := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
 		lines := strings.Split(entry, "\n")
 		d := document{in: lines[1], want: lines[2]}

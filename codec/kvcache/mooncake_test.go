@@ -32,8 +32,7 @@ func mooncakeConversation(t *testing.T) (rows []mooncakeRow) {
 	}
 	file := must.Have(os.Open(filepath.Join(directory, "mooncake-conversation.jsonl.zst")))(t)
 	defer file.Close()
-	plain, err := zstd.NewReader(file)
-	must.Do(t, err)
+	plain := must.Have(zstd.NewReader(file))(t)
 	defer plain.Close()
 	tokens := 0
 	for rowsIn := json.NewDecoder(plain); ; {

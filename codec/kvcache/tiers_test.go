@@ -249,9 +249,7 @@ func TestBeladyIsTheBest(t *testing.T) {
 		}
 		slots := 1 + chance.IntN(4)
 		best := bestHits(prompts, slots, nil, map[string]int64{})
-		if got := hitsOf(r, PolicyBelady, int64(slots))[0]; got != best {
-			t.Errorf("seed %d, %d slots: %d tokens hit, the best choice %d", seed, slots, got, best)
-		}
+		expect.Equal(t, hitsOf(r, PolicyBelady, int64(slots))[0], best, "seed %d, %d slots: tokens hit", seed, slots)
 		for _, p := range Policies {
 			if got := hitsOf(r, p, int64(slots))[0]; got > best {
 				t.Errorf("seed %d, %d slots: %s hits %d tokens, more than the best choice, %d", seed, slots, p, got, best)

@@ -23,8 +23,7 @@ func eachCodec(t *testing.T, test func(t *testing.T, count func(text string) int
 	for _, encoding := range encodings {
 		t.Run(string(encoding), func(t *testing.T) {
 			t.Parallel()
-			codec, err := tokenizer.Get(encoding)
-			must.Do(t, err)
+			codec := must.Have(tokenizer.Get(encoding))(t)
 			test(t, func(text string) int {
 				n := must.Have(codec.Count(text))(t)
 				return n

@@ -101,8 +101,7 @@ func TestTokenIDsWithGaps(t *testing.T) {
 	for id := 300; id < 40000; id += 3 {
 		ids = append(ids, id)
 	}
-	source, err := NewTokenIDs(1, ids)
-	must.Do(t, err)
+	source := must.Have(NewTokenIDs(1, ids))(t)
 	if first, last := source.Range(); first != 10002 || last != 39999 {
 		t.Errorf("uses %d to %d", first, last)
 	}

@@ -100,8 +100,7 @@ func readAll(t *testing.T, data []byte) ([]Record, error) {
 
 func TestReader(t *testing.T) {
 	want, plain := lines(300)
-	z, err := zstd.NewWriter(nil)
-	must.Do(t, err)
+	z := must.Have(zstd.NewWriter(nil))(t)
 	half := bytes.LastIndexByte(plain[:len(plain)/2], '\n') + 1
 	for name, data := range map[string][]byte{
 		"plain":      plain,
@@ -124,8 +123,7 @@ func TestReader(t *testing.T) {
 // ErrUnfinished, never a wrong record.
 func TestReaderOfABrokenFile(t *testing.T) {
 	want, plain := lines(3)
-	z, err := zstd.NewWriter(nil)
-	must.Do(t, err)
+	z := must.Have(zstd.NewWriter(nil))(t)
 	var framed []byte
 	var frameEnd []int
 	for i := range want {

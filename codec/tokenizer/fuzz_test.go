@@ -32,9 +32,7 @@ func FuzzAppend(f *testing.F) {
 				t.Fatalf("%s: %q: %v", tok.Name(), text, got)
 			}
 			head, tail := tok.Special()
-			if n := tok.MustCount(text, false); n != len(got)-1-head-tail {
-				t.Fatalf("%s: %q: %d tokens, with special ones %d", tok.Name(), text, n, len(got)-1)
-			}
+			must.Equal(t, tok.MustCount(text, false), len(got)-1-head-tail, "%s: tokens of %q", tok.Name(), text)
 			if n := tok.MustCount(text, false); n > 4*len(text)+1 && utf8.ValidString(text) {
 				t.Fatalf("%s: %q: %d tokens", tok.Name(), text, n)
 			}

@@ -60,9 +60,7 @@ func TestWordsAreSingleTokens(t *testing.T) {
 			for range chance.IntN(1000) {
 				run = append(run, words[chance.IntN(len(words))])
 			}
-			if n := tok.MustCount(strings.Join(run, " "), false); n != len(run) {
-				t.Fatalf("%d tokens, want %d: %.200s", n, len(run), strings.Join(run, " "))
-			}
+			must.Equal(t, tok.MustCount(strings.Join(run, " "), false), len(run), "tokens of %.200s", strings.Join(run, " "))
 		}
 	})
 }

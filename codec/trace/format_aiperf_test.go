@@ -52,9 +52,7 @@ const shareFile = `[
 // TestConversationsAreKeptOnce: of messages that grow, the longest ones are kept.
 func TestConversationsAreKeptOnce(t *testing.T) {
 	tr := read(t, shareFile, Options{})
-	if held := tr.verbatims.contents.Held(); held != len(tr.Verbatim(1).Content)+len(tr.Verbatim(2).Content) {
-		t.Errorf("%d bytes are kept of %q", held, asJSON(tr))
-	}
+	expect.Equal(t, tr.verbatims.contents.Held(), len(tr.Verbatim(1).Content)+len(tr.Verbatim(2).Content), "bytes kept")
 }
 
 func TestCountAnswers(t *testing.T) {
@@ -234,9 +232,7 @@ func TestLongConversations(t *testing.T) {
 	}
 	for i := range tr.Len() {
 		message := `{"role":"user","content":"` + text + `"}`
-		if got := string(tr.Verbatim(i).Content); got != strings.TrimSuffix(strings.Repeat(message+",", i%12+1), ",") {
-			t.Fatalf("row %d has %d bytes: %.80s…", i, len(got), got)
-		}
+		must.Equal(t, string(tr.Verbatim(i).Content), strings.TrimSuffix(strings.Repeat(message+",", i%12+1), ","), "row %d", i)
 	}
 }
 

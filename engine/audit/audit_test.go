@@ -173,8 +173,7 @@ func TestOvertakenVerbatim(t *testing.T) {
 	for _, text := range []string{turn, turn + "bbbbbbbbbbbbbbbbbbbbb", "c" + turn} {
 		file += `{"text_input":"` + text + `","output_length":1}` + "\n"
 	}
-	tr, err := trace.Read(strings.NewReader(file), "t", trace.Options{Format: "mooncake"})
-	must.Do(t, err)
+	tr := must.Have(trace.Read(strings.NewReader(file), "t", trace.Options{Format: "mooncake"}))(t)
 	plan := sched.AtOnce(tr.Len(), 0)
 	at := netip.MustParseAddrPort("127.0.0.1:1")
 	for _, c := range []struct {

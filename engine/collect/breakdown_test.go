@@ -183,9 +183,7 @@ func TestTokensSpreadUnevenly(t *testing.T) {
 			t.Errorf("%d tokens: variations %v and %v, want 0 and %v", c.long, *s.Instances.CV, *s.Instances.TokensCV, want)
 		}
 		notes := strings.Join(s.Notes, "\n")
-		if strings.Contains(notes, "prompt tokens are spread unevenly over 3 instances: pod-0 answered 60 % of them") != c.named {
-			t.Errorf("%d tokens: %q", c.long, notes)
-		}
+		expect.Equal(t, strings.Contains(notes, "prompt tokens are spread unevenly over 3 instances: pod-0 answered 60 % of them"), c.named, "%d tokens: %q", c.long, notes)
 	}
 }
 

@@ -82,8 +82,7 @@ func TestReadHistogramsOfABrokenFile(t *testing.T) {
 	r := answered()
 	c.Add(r, 0)
 	text := writeLog(t, c)
-	whole, err := readAll(text)
-	must.Do(t, err)
+	whole := must.Have(readAll(text))(t)
 	for n := range text { // every cut: an error or fewer histograms, no panic
 		if got, err := readAll(text[:n]); err == nil && len(got) >= len(whole) && n < len(text)-1 {
 			t.Errorf("cut at %d of %d: all %d histograms", n, len(text), len(got))

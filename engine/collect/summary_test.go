@@ -84,9 +84,7 @@ func TestHitsOfAnswersWithoutUsage(t *testing.T) {
 	}
 	s := planned(c, 3)
 	for name, got := range map[string]*float64{"run": s.PrefixCache.ReportedHitRatio, "target": s.Targets[0].ReportedHitRatio, "instance": s.Instances.Parts[0].ReportedHitRatio} {
-		if *got != 160.0/1000 {
-			t.Errorf("%s: reported hit ratio %v, want 160/1000: the answer without usage must not dilute it", name, *got)
-		}
+		expect.Equal(t, *got, 160.0/1000, "%s: the answer without usage must not dilute the reported hit ratio", name)
 	}
 	if got := *s.PrefixCache.ExpectedHitRatio; got != 0.8 || s.PrefixCache.UnreportedRequests != 1 {
 		t.Errorf("expected hit ratio %v, %d unreported; want 0.8 of all requests, and 1", got, s.PrefixCache.UnreportedRequests)
@@ -239,9 +237,7 @@ func TestSummaryAgainstOracle(t *testing.T) {
 		if target.URL != c.urls[i] || target.OK+target.Failed != target.Requests {
 			t.Errorf("target %d does not add up: %+v", i, target)
 		}
-		if (target.ReportedHitRatio == nil) != (i == targets-1) {
-			t.Errorf("target %d: reported ratio %v", i, target.ReportedHitRatio)
-		}
+		expect.Equal(t, target.ReportedHitRatio == nil, i == targets-1, "target %d has no reported ratio", i)
 	}
 	if requests != 4000-byOutcome["not_sent"] || okSum != ok {
 		t.Errorf("targets have %d requests, %d ok; want %d, %d", requests, okSum, 4000-byOutcome["not_sent"], ok)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
@@ -79,9 +81,7 @@ func TestWindow(t *testing.T) {
 				}
 			}
 			alone := windowed(inside, nil)
-			if alone.Requests.OK+alone.Requests.Failed+alone.Requests.Stopped != int64(len(inside)) {
-				t.Fatalf("the oracle lost requests: %+v", alone.Requests)
-			}
+			must.Equal(t, alone.Requests.OK+alone.Requests.Failed+alone.Requests.Stopped, int64(len(inside)), "requests that the oracle counted: %+v", alone.Requests)
 			alone.Outages, got.Outages, alone.Window, alone.UnderLoad = nil, nil, w, got.UnderLoad // outages are in the next test
 			alone.Run, alone.Throughput, alone.InFlight, alone.Notes, alone.Verdict = got.Run, got.Throughput, got.InFlight, got.Notes, got.Verdict
 			alone.SetInteractivity() // whose users and tokens are those of all requests
@@ -93,9 +93,7 @@ func TestWindow(t *testing.T) {
 			}
 			a, _ := json.Marshal(got)
 			b, _ := json.Marshal(alone)
-			if string(a) != string(b) {
-				t.Fatalf("seed %d, %v: the window has\n%s\nits requests alone\n%s", seed, w, a, b)
-			}
+			must.Equal(t, string(a), string(b), "seed %d, window %v, beside its requests alone", seed, w)
 		}
 		whole := windowed(list, nil)
 		for k, want := range []int64{whole.Requests.OK, whole.Tokens.Prompt, whole.Tokens.Completion} {
@@ -144,8 +142,6 @@ func TestInterruptOutsideAWindow(t *testing.T) {
 			c.Add(x.r, 0)
 		}
 		got := c.Summary(metrics.Summary{Run: metrics.Run{Partial: true}, Requests: metrics.Requests{Planned: 5}}, Probed{})
-		if has := slices.ContainsFunc(got.Verdict.Reasons, func(r metrics.Reason) bool { return r.Code == "interrupted" }); has != want {
-			t.Errorf("from %g s: interrupted %v, want %v: %v", fromS, has, want, got.Verdict.Reasons)
-		}
+		expect.Equal(t, slices.ContainsFunc(got.Verdict.Reasons, func(r metrics.Reason) bool { return r.Code == "interrupted" }), want, "from %g s: interrupted: %v", fromS, got.Verdict.Reasons)
 	}
 }

@@ -112,8 +112,7 @@ func mixed(n int) []record.Record {
 // readObjects reads lines of JSON.
 func readObjects(t *testing.T, path string) (all []object) {
 	t.Helper()
-	f, err := os.Open(path)
-	must.Do(t, err)
+	f := must.Have(os.Open(path))(t)
 	defer f.Close()
 	for in := bufio.NewScanner(f); in.Scan(); {
 		var o object

@@ -144,8 +144,7 @@ func decodeParquet(t *testing.T, data []byte) (f parquetFile) {
 		must.Equal(t, s[3].(int64), 1, "%s is not optional", name)
 		f.types[name] = fmt.Sprintf("%v %v %v", s[1], s[6], s[10])
 	}
-	unpack, err := zstd.NewReader(nil)
-	must.Do(t, err)
+	unpack := must.Have(zstd.NewReader(nil))(t)
 	defer unpack.Close()
 	groups := foot[4].([]any)
 	f.groups = len(groups)

@@ -370,9 +370,7 @@ func TestRoundTrip(t *testing.T) {
 				}
 				hits, large512 = max(hits, same/16), max(large512, same/512)
 			}
-			if got := known(is, i, 16); got != hits {
-				t.Fatalf("%s: row %d has %d blocks of 16 of an earlier one, the tokens %d", sample, i, got, hits)
-			}
+			must.Equal(t, known(is, i, 16), hits, "%s: blocks of 16 of an earlier row that row %d has", sample, i)
 			if got := known(large, i, 512); got != large512 {
 				t.Fatalf("%s: row %d has %d blocks of 512 of an earlier one, the tokens %d", sample, i, got, large512)
 			}

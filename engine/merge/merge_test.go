@@ -225,9 +225,7 @@ func same(t *testing.T, what string, got, want any) {
 	t.Helper()
 	a, _ := json.Marshal(got)
 	b, _ := json.Marshal(want)
-	if string(a) != string(b) {
-		t.Errorf("%s:\n%s\nof one machine:\n%s", what, a, b)
-	}
+	expect.Equal(t, string(a), string(b), what)
 }
 
 // keysOf are the values of summary.json by their keys.
@@ -287,9 +285,7 @@ func TestMergeIsOneRun(t *testing.T) {
 		for key := range wanted {
 			same(t, fmt.Sprintf("seed %d, %s", seed, key), keys[key], wanted[key])
 		}
-		if len(keys) != len(wanted) {
-			t.Errorf("seed %d: %d keys, want %d", seed, len(keys), len(wanted))
-		}
+		expect.Equal(t, len(keys), len(wanted), "seed %d: keys", seed)
 		if !slices.IsSortedFunc(all, func(a, b record.Record) int { return int(lastInstant(&a) - lastInstant(&b)) }) || len(all) != n || len(got.Shards) != shards {
 			t.Errorf("seed %d: %d records in order of completion of %d shards", seed, len(all), len(got.Shards))
 		}
@@ -332,9 +328,7 @@ func TestLostShards(t *testing.T) {
 		t.Errorf("%+v", got.Verdict)
 	}
 	for i, want := range []string{metrics.ShardWhole, metrics.ShardEnded, metrics.ShardMissing, metrics.ShardWhole} {
-		if got.Shards[i].State != want {
-			t.Errorf("shard %d is %s, want %s", i, got.Shards[i].State, want)
-		}
+		expect.Equal(t, got.Shards[i].State, want, "shard %d", i)
 	}
 	expect.Equal(t, got.Workload.Fingerprint, "", "a fingerprint, though a shard's digests are lost")
 }
@@ -374,9 +368,7 @@ func TestAhead(t *testing.T) {
 	t.Parallel()
 	f := &File{StartNS: 1000, Clock: []shard.Offset{{AtNS: -1e9, OffsetNS: 1000, ErrorNS: 10}, {AtNS: 10e9, OffsetNS: 2000, ErrorNS: 10}, {AtNS: 20e9, OffsetNS: 2000, ErrorNS: 5000}}}
 	for at, want := range map[int64]int64{-5e9: 0, -1e9: 0, 4_500_000_000: 500, 10e9: 1000, 15e9: 0, 30e9: 0} {
-		if got := ahead(f, at); got != want {
-			t.Errorf("at %d: %d, want %d", at, got, want)
-		}
+		expect.Equal(t, ahead(f, at), want, "at %d", at)
 	}
 	expect.Equal(t, ahead(&File{}, 5), 0, "unknown clock")
 }

@@ -3,6 +3,8 @@ package metrics
 import (
 	"slices"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
 )
 
 // TestCodes: what each code is about, by lists that are written by hand.
@@ -17,8 +19,6 @@ func TestCodes(t *testing.T) {
 		client := slices.Contains(machine, code) || code == SentEarly || code == SenderDied
 		ending := code == Interrupted || code == NoSummary || code == NothingOK
 		want := CodeTraits{slices.Contains(machine, code), client, slices.Contains(unseen, code), ending}
-		if got := code.Traits(); got != want {
-			t.Errorf("%s: %+v, want %+v", code, got, want)
-		}
+		expect.Equal(t, code.Traits(), want, code)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
@@ -206,13 +207,9 @@ func TestFactsOfMachines(t *testing.T) {
 		want := wholeSaid(machines)
 		for _, got := range []facts{factsOf(sum), factsOf(counted)} {
 			for key := range want {
-				if got[key] != want[key] {
-					t.Errorf("seed %d: %s of %d machines is %v, one would say %v", seed, key, len(machines), got[key], want[key])
-				}
+				expect.Equal(t, got[key], want[key], "seed %d: %s of %d machines", seed, key, len(machines))
 			}
-			if len(got) != len(want) {
-				t.Errorf("seed %d: %d facts, one would say %d", seed, len(got), len(want))
-			}
+			expect.Equal(t, len(got), len(want), "seed %d: facts", seed)
 		}
 	}
 }
@@ -270,14 +267,10 @@ func TestThrottledMachines(t *testing.T) {
 	t.Parallel()
 	s := Summary{Run: Run{DurationS: 100}}
 	s.Client.ThrottledS = new(40.0)
-	if got := s.ThrottledShare(); got != 0.4 {
-		t.Errorf("one machine: %v", got)
-	}
+	expect.Equal(t, s.ThrottledShare(), 0.4, "one machine")
 	for range 4 {
 		s.Shards = append(s.Shards, Shard{State: ShardWhole})
 	}
 	s.Shards = append(s.Shards, Shard{State: ShardMissing})
-	if got := s.ThrottledShare(); got != 0.1 {
-		t.Errorf("four machines: %v", got)
-	}
+	expect.Equal(t, s.ThrottledShare(), 0.1, "four machines")
 }

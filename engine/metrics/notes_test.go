@@ -63,9 +63,7 @@ func TestTrendWords(t *testing.T) {
 		{8842, 25.6, "TTFT p50 fell by a factor of 345"},
 	} {
 		trend := Trend{Quantity: "ttft", First: test.first, Last: test.last}
-		if got := trend.Short(); got != test.want {
-			t.Errorf("%v to %v: %q, want %q", test.first, test.last, got, test.want)
-		}
+		expect.Equal(t, trend.Short(), test.want, "%v to %v", test.first, test.last)
 	}
 	trend := Trend{Quantity: "ttft", First: 10, Last: 13,
 		Load: map[string]float64{"prompt_tokens": 2.4, "requests_per_s": 0.4}}

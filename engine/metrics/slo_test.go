@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/codec/record"
 )
 
@@ -64,9 +65,7 @@ func TestParseSLOErrors(t *testing.T) {
 			t.Errorf("%q: %v, %v; want %q", list, slos, err, want)
 		}
 	}
-	if _, err := ParseSLOs("ttft:5", "ttft:5"); err == nil {
-		t.Error("the same bound twice was accepted")
-	}
+	expect.Refused(ParseSLOs("ttft:5", "ttft:5"))(t, "", "the same bound twice")
 }
 
 // TestBoundOfTokensAtOnce: of 11 tokens that came at one instant, 100 ms after sending, the TPOT is unknown and at most 10 ms.
@@ -119,17 +118,13 @@ func TestSLOsOfOwners(t *testing.T) {
 				r.CompletionTokens, r.Chunks = 11, 2
 				r.LastTokenNS += 10 * 5e6 // TPOT 5 ms
 				want := !slices.ContainsFunc(limits, func(limit int64) bool { return ms > limit })
-				if got := !slices.ContainsFunc(slos, func(o SLO) bool { return !o.Met(&r) }); got != want {
-					t.Errorf("class %q, tenant %q, TTFT %d ms: met is %v", class, tenant, ms, got)
-				}
+				expect.Equal(t, !slices.ContainsFunc(slos, func(o SLO) bool { return !o.Met(&r) }), want, "class %q, tenant %q, TTFT %d ms: met", class, tenant, ms)
 			}
 		}
 	}
 	for list, want := range map[string]string{
 		"class=gold": "has no SLO in it", "class=gold ttft:1 ttft:2": `class=gold ttft has a bound already`, "colour=red ttft:1": "no colon",
 	} {
-		if _, err := ParseSLOs(list); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %s", list, err, want)
-		}
+		expect.Refused(ParseSLOs(list))(t, want, list)
 	}
 }

@@ -84,8 +84,7 @@ func TestProbesKeepToTheUsersExtras(t *testing.T) {
 				}
 			}
 			b.Backend, b.AsRun, b.Extra, b.RunOutput = backendOf(false), backendOf(true), extra, 64
-			source, err := prompt.NewTokenIDs(0, prompt.BuiltInIDs())
-			must.Do(t, err)
+			source := must.Have(prompt.NewTokenIDs(0, prompt.BuiltInIDs()))(t)
 			checked := func(what string, err error) {
 				t.Helper()
 				switch {

@@ -221,8 +221,7 @@ func TestPrefixCaches(t *testing.T) {
 
 // TestParseAnswer reads streams in whole, also one that breaks off without the blank line of its last event.
 func TestParseAnswer(t *testing.T) {
-	tgi, err := api.New("tgi", api.Options{Stream: true})
-	must.Do(t, err)
+	tgi := must.Have(api.New("tgi", api.Options{Stream: true}))(t)
 	const token = "data:{\"token\":{\"text\":\"a\"},\"details\":null}\n\n"
 	const last = "data:{\"token\":{\"text\":\"b\"},\"details\":{\"finish_reason\":\"length\",\"generated_tokens\":2,\"input_length\":9}}"
 	for answer, want := range map[string]struct {
@@ -237,9 +236,7 @@ func TestParseAnswer(t *testing.T) {
 			t.Errorf("%q: %d prompt tokens, error %q, %v", answer, d.PromptTokens, d.Error, err)
 		}
 	}
-	if err := parseAnswer(tgi, []byte("\n<html>log in</html>"), new(api.Delta)); err == nil {
-		t.Error("a page counts as an answer")
-	}
+	expect.Error(t, parseAnswer(tgi, []byte("\n<html>log in</html>"), new(api.Delta)), "", "a page counts as an answer")
 }
 
 // TestModels: what servers list of their models and contexts, and whose fault it is if they do not.

@@ -11,8 +11,7 @@ import (
 
 // TestDCGMPage: a GPU that is cut into instances counts once, and a page of an engine may have GPUs, too.
 func TestDCGMPage(t *testing.T) {
-	page, err := os.ReadFile("testdata/dcgm.prom")
-	must.Do(t, err)
+	page := must.Have(os.ReadFile("testdata/dcgm.prom"))(t)
 	r := NewReader()
 	for engine, text := range map[string]string{"dcgm": string(page), "vllm": "vllm:num_requests_running 7\n" + string(page)} {
 		m, err := r.Read([]byte(text))

@@ -35,8 +35,7 @@ func TestServers(t *testing.T) {
 		{"triton", "triton", 1, [Quantities]float64{6, 1, 0.5, unreported, unreported, unreported, unreported, unreported, unreported, 18, unreported, unreported, unreported, unreported, unreported, unreported}, 0.5},
 		{"dynamo", "dynamo", 1, [Quantities]float64{12, 2, unreported, unreported, unreported, unreported, unreported, 5000, 700, 10000, unreported, unreported, unreported, unreported, unreported, unreported}, unreported},
 	} {
-		page, err := os.ReadFile("testdata/" + c.page + ".prom")
-		must.Do(t, err)
+		page := must.Have(os.ReadFile("testdata/" + c.page + ".prom"))(t)
 		r := NewReader()
 		for range 2 { // what is kept between pages changes nothing
 			got, err := r.Read(page)

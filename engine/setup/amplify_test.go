@@ -236,9 +236,7 @@ func TestAmplifyTakesJobsWhole(t *testing.T) {
 			}
 		}
 		for job, requestsOf := range copied {
-			if requestsOf != requests[named[job]] {
-				t.Errorf("%v times: a copy of %s has %d requests, want %d", factor, named[job], requestsOf, requests[named[job]])
-			}
+			expect.Equal(t, requestsOf, requests[named[job]], "%v times: requests of a copy of %s", factor, named[job])
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/sched"
 )
@@ -78,9 +79,7 @@ func TestPasses(t *testing.T) {
 		}
 	}
 	p, _ = planned(t, options("mooncake.jsonl", func(o *Options) { o.Pacing.Duration, o.Repeat = 10*period, 2 }))
-	if p.Trace.Len() != 2*rows {
-		t.Errorf("repeated twice: %d rows", p.Trace.Len())
-	}
+	expect.Equal(t, p.Trace.Len(), 2*rows, "rows repeated twice")
 	p, codes = planned(t, options("single_turn.jsonl", func(o *Options) {
 		o.Pacing.Arrivals = &sched.Arrivals{Process: sched.Constant, Rate: sched.Rate{From: 50, To: 50}}
 		o.Pacing.Duration = time.Hour

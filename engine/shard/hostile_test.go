@@ -210,8 +210,7 @@ type proxy struct {
 }
 
 func startProxy(t *testing.T, to string) *proxy {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(t, err)
+	listener := must.Have(net.Listen("tcp", "127.0.0.1:0"))(t)
 	p := &proxy{where: "tcp://" + listener.Addr().String(), held: make(chan struct{})}
 	t.Cleanup(func() { _ = listener.Close(); p.cut() })
 	go func() {
@@ -499,8 +498,7 @@ func TestKnowsTheSecret(t *testing.T) {
 	done := make(chan struct{})
 	go func() { defer close(done); runAll(t, list) }()
 	connect(t, hostOf(t, where))
-	proof, err := identity(nil)
-	must.Do(t, err)
+	proof := must.Have(identity(nil))(t)
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: proof}, Timeout: 10 * time.Second}
 	defer client.CloseIdleConnections()
 	for _, c := range []struct{ path, text, want string }{

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // The oracle of this file: a sorted slice of all samples.
@@ -57,9 +58,7 @@ func resolution(v int64) int64 {
 // check compares the count and the percentiles of d with the oracle's.
 func check(t *testing.T, name string, d *Distribution, all oracle) {
 	t.Helper()
-	if got := d.Count(); got != int64(len(all)) {
-		t.Fatalf("%s: count %d, want %d", name, got, len(all))
-	}
+	must.Equal(t, d.Count(), int64(len(all)), "%s: count", name)
 	checkPercentiles(t, name, d.Percentiles(1), all, 1)
 }
 
@@ -147,9 +146,7 @@ func TestDistributionRanks(t *testing.T) {
 			d.Add(n)
 			for _, permille := range []int64{1, 10, 250, 500, 900, 950, 990, 999, 1000} {
 				want := int64(math.Ceil(float64(n*permille) / 1000))
-				if got := d.QuantileNS(permille); got != want {
-					t.Fatalf("%d samples 1..%d: quantile %d/1000 = %d, want %d", n, n, permille, got, want)
-				}
+				must.Equal(t, d.QuantileNS(permille), want, "%d samples 1..%d: quantile %d/1000", n, n, permille)
 			}
 		}
 	}
@@ -225,9 +222,7 @@ func TestAbove(t *testing.T) {
 		counted.Add(max(v, -70_000_000))
 	}
 	for ns, want := range map[int64][2]int64{0: {5, 5}, 4_500_000: {4, 4}, 5_000_000: {3, 2}, 5_050_000: {2, 2}, 5_100_000: {1, 1}, 6_000_000: {1, 1}} {
-		if got := [2]int64{kept.Above(ns), counted.Above(ns)}; got != want {
-			t.Errorf("above %d: %d, want %d (of a histogram the second)", ns, got, want)
-		}
+		expect.Equal(t, [2]int64{kept.Above(ns), counted.Above(ns)}, want, "above %d (of a histogram the second)", ns)
 	}
 	expect.Equal(t, new(Distribution).Above(0), 0, "of nothing are above 0")
 }

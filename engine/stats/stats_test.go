@@ -15,9 +15,7 @@ func TestRank(t *testing.T) {
 		{0, 500, 1}, {1, 0, 1}, {1, 500, 1}, {2, 500, 1}, {3, 500, 2}, {1000, 999, 999}, {1001, 999, 1000}, {151, 990, 150}, {10, 1000, 10},
 		{math.MaxInt64, 1000, math.MaxInt64}, {math.MaxInt64, 500, math.MaxInt64/2 + 1},
 	} {
-		if got := Rank(c[0], c[1]); got != c[2] {
-			t.Errorf("Rank(%d, %d) = %d, want %d", c[0], c[1], got, c[2])
-		}
+		expect.Equal(t, Rank(c[0], c[1]), c[2], "Rank(%d, %d)", c[0], c[1])
 	}
 }
 

@@ -75,9 +75,7 @@ func TestCapIdle(t *testing.T) {
 			t.Fatalf("%+v, want %d ns of a span of %d", found, all, made.SpanNS())
 		}
 		for i := range n {
-			if got.ArrivalNS[i] != want[got.Row[i]] {
-				t.Fatalf("at most %d ns idle, system %v: row %d at %d, want %d", most, system, got.Row[i], got.ArrivalNS[i], want[got.Row[i]])
-			}
+			must.Equal(t, got.ArrivalNS[i], want[got.Row[i]], "at most %d ns idle, system %v: instant of row %d", most, system, got.Row[i])
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/prompt"
@@ -195,13 +196,9 @@ func TestSharingIsChosenByWhatItSaves(t *testing.T) {
 		w.Trace, w.Overhead = readRows(t, rows, 512), workload.Overhead{}
 		r := workloadtest.Builder(t, "", "a", 1)
 		m := must.Have(r.Layout(context.Background(), w))(t)
-		if got := m.Held() < m.Bytes(); got != c.shared {
-			t.Errorf("%s: in pieces: %t, of %d bytes %d would be held", c.name, got, m.Bytes(), m.Held())
-		}
+		expect.Equal(t, m.Held() < m.Bytes(), c.shared, "%s: in pieces, of %d bytes", c.name, m.Bytes())
 		m.ShareFor(context.Background(), c.limit)
-		if got := m.Held() < m.Bytes(); got != c.atNeed {
-			t.Errorf("%s: if memory is short, in pieces: %t, %d bytes held", c.name, got, m.Held())
-		}
+		expect.Equal(t, m.Held() < m.Bytes(), c.atNeed, "%s: in pieces if memory is short", c.name)
 	}
 }
 
