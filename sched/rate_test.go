@@ -61,19 +61,3 @@ func TestRandomProcessesFollowTheRamp(t *testing.T) {
 		}
 	}
 }
-
-func TestRampStaysAtItsEnd(t *testing.T) {
-	at := instants(t, 3000, Arrivals{Rate: Rate{From: 10, To: 100, Over: 2 * time.Second}, Process: Constant})
-	first := 0
-	for at[first] < 2e9 {
-		first++
-	}
-	if first != 110 || at[first] != 2e9 { // 55 a second in the mean for 2 s
-		t.Errorf("%d requests before the end of the ramp, the next at %d ns; want 110, the next just there", first, at[first])
-	}
-	for i := first; i+1 < len(at); i++ {
-		if gap := at[i+1] - at[i]; gap < 1e7-1 || gap > 1e7+1 {
-			t.Fatalf("gap %d behind the ramp is %d ns, want 10 ms", i, gap)
-		}
-	}
-}
