@@ -17,8 +17,7 @@ import (
 // cloned is every row in each of so many clones, one clone after the other.
 func cloned(t *testing.T, tr *Trace, clones int) *Trace {
 	t.Helper()
-	out := must.Have(clone(tr, clones))(t)
-	return out
+	return must.Have(clone(tr, clones))(t)
 }
 
 func clone(tr *Trace, clones int) (*Trace, error) {
