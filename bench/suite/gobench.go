@@ -9,7 +9,7 @@ import (
 const goName = "go-benchmarks"
 
 // goBenchmarks are those that a bar is about, wherever in the repository they stand.
-const goBenchmarks = "^Benchmark(EpollReader|Response|Fill|TokenIDs|ReadConversationTrace|ReadMooncake)$"
+const goBenchmarks = "^Benchmark(Response|Fill|TokenIDs|ReadConversationTrace|ReadMooncake)$"
 
 // runGo runs Go benchmarks on one processor.
 func runGo(r *round) error {
