@@ -5,14 +5,17 @@
 package sched
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -22,10 +25,19 @@ import (
 // loneArgument makes this test program a process in which a lone waiter waits.
 const loneArgument = "lone-waiter"
 
+// sleepArgument makes it a process in which goroutines sleep beside a call that keeps its P.
+const sleepArgument = "sleep-beside-call"
+
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == loneArgument {
-		waitAlone()
-		os.Exit(0)
+	if len(os.Args) == 2 {
+		switch os.Args[1] {
+		case loneArgument:
+			waitAlone()
+			os.Exit(0)
+		case sleepArgument:
+			sleepBesideCall()
+			os.Exit(0)
+		}
 	}
 	os.Exit(m.Run())
 }
@@ -86,5 +98,46 @@ func TestLoneWaiterStaysOutOfGosScheduler(t *testing.T) {
 	}
 	if times > loneDeadlines+others {
 		t.Errorf("the thread blocked %d times for %d deadlines", times, loneDeadlines)
+	}
+}
+
+// sleepBesideCall sleeps while a raw system call keeps the other P, each time after cycles of the collector.
+func sleepBesideCall() {
+	for round := range 100 {
+		debug.SetGCPercent(100)
+		var kept [][]*int
+		for range 50 + 5*round { // some of these are reached while a cycle goes on
+			kept = append(kept, make([]*int, 2000))
+		}
+		Alone(1)
+		var pipe [2]int
+		if err := unix.Pipe(pipe[:]); err != nil {
+			panic(err)
+		}
+		started, ended := make(chan bool), make(chan bool)
+		go func() {
+			close(started)
+			var b [1]byte
+			_, _, _ = unix.RawSyscall(unix.SYS_READ, uintptr(pipe[0]), uintptr(unsafe.Pointer(&b)), 1)
+			close(ended)
+		}()
+		<-started
+		time.Sleep(time.Millisecond)
+		_ = unix.Close(pipe[1]) // the call returns
+		<-ended
+		_ = unix.Close(pipe[0])
+		runtime.KeepAlive(kept)
+	}
+}
+
+// TestNoCycleOfTheCollectorHoldsAloneBack: a cycle that had not ended kept the only free P, and waited for the call. So
+// a run against a closed port hung, whose sender waited for a first connection.
+func TestNoCycleOfTheCollectorHoldsAloneBack(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // it takes 0.2 s
+	defer cancel()
+	c := exec.CommandContext(ctx, os.Args[0], sleepArgument)
+	c.Env = append(os.Environ(), "GODEBUG="+LoneGODEBUG)
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
 	}
 }

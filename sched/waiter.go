@@ -136,4 +136,7 @@ const LoneGODEBUG = "asyncpreemptoff=1"
 func Alone(waiters int) {
 	debug.SetGCPercent(-1)
 	runtime.GOMAXPROCS(waiters + 1)
+	// A cycle that still cleans up would keep its P until it had seen every other one. To stop the world is to wait for
+	// its end.
+	runtime.ReadMemStats(new(runtime.MemStats))
 }
