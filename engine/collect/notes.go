@@ -369,7 +369,7 @@ func answerNotes(s *metrics.Summary) metrics.Notes {
 			"%s: the servers were told to answer them, so caches can hit them, and expected hits count them", carried)
 	}
 	return metrics.NotesOf("answers_free",
-		"%s: answers were free, so no cache can hit them, and expected hits leave them out (--api vllm-generate "+
-			"--force-answers tells a server its answers; "+
+		"%s: the servers answered in their own words, so no cache can hit them, and expected hits leave them out "+
+			"(--api vllm-generate --force-answers tells a server its answers; "+
 			"--history live, for a trace with messages, carries what it answered)", carried)
 }

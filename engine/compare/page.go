@@ -202,7 +202,7 @@ func (r *Result) unchanged(name string) string {
 	if *m.High > large {
 		most = "an unknown amount"
 	}
-	return fmt.Sprintf("no difference between A and %s is sure; %s may differ by %s", name, latency, most)
+	return fmt.Sprintf("no difference between A and %s is sure; a typical %s may differ by %s", name, latency, most)
 }
 
 // inTitles have changes with short names.

@@ -119,10 +119,10 @@ func TestNothingChanged(t *testing.T) {
 	without.Low, without.High = nil, nil
 	near, far, same := of("ttft.paired", Unclear, -0.1, 0.02), of("tpot.paired", Unknown, -0.2, 45), of("e2e.paired", Same, -0.001, 0.001)
 	for says, all := range map[string][]Metric{
-		"A and B are the same, within 1 %":                                            {same},
-		"no difference between A and B is sure; TTFT may differ by up to 10.0 %":      {of("ttft.p50", Unclear, -0.5, 0.1), near, same},
-		"no difference between A and B is sure; TPOT may differ by an unknown amount": {without, far},
-		"12 requests in these runs do not tell whether B differs from A":              {without},
+		"A and B are the same, within 1 %":                                                      {same},
+		"no difference between A and B is sure; a typical TTFT may differ by up to 10.0 %":      {of("ttft.p50", Unclear, -0.5, 0.1), near, same},
+		"no difference between A and B is sure; a typical TPOT may differ by an unknown amount": {without, far},
+		"12 requests in these runs do not tell whether B differs from A":                        {without},
 	} {
 		r := &Result{Paired: true, Metrics: all, Requests: 12, Margin: sameWithin}
 		var out bytes.Buffer
@@ -191,7 +191,7 @@ func TestTitles(t *testing.T) {
 		a, b []*Side
 		want [2]string // of one run a side, and of three
 	}{
-		"a tie":         {sound, equal, [2]string{`^(No difference between A and B is sure; TTFT may differ by up to [\d.]+ %|A and B are the same, within 1 %)$`, `^(No difference between A and B is sure; TTFT may differ by up to [\d.]+ %|A and B are the same, within 1 %)$`}},
+		"a tie":         {sound, equal, [2]string{`^(No difference between A and B is sure; a typical TTFT may differ by up to [\d.]+ %|A and B are the same, within 1 %)$`, `^(No difference between A and B is sure; a typical TTFT may differ by up to [\d.]+ %|A and B are the same, within 1 %)$`}},
 		"B fails":       {sound, tenth, [2]string{`^B failed 40 of 400 requests \(10 %\), A none; B was worse: output tokens/s −[\d.]+ %; one run a side$`, `^B failed 120 of 1,200 requests \(10 %\), A none; B is worse: output tokens/s −[\d.]+ %$`}},
 		"A fails":       {tenth, sound, [2]string{`^B failed none of 400 requests, A 40 \(10 %\); B was better: output tokens/s \+`, `^B failed none of 1,200 requests, A 120 \(10 %\); B is better: output tokens/s \+`}},
 		"both fail":     {tenth, other, [2]string{`^B failed 40 of 400 requests \(10 %\), A 40 \(10 %\), no difference$`, `^B failed 120 of 1,200 requests \(10 %\), A 120 \(10 %\), no difference$`}},

@@ -140,9 +140,9 @@ func headline(s *metrics.Summary, verdict *chart.Section) string {
 	var clauses, starving []string
 	for _, f := range verdict.Findings {
 		switch {
-		case strings.Contains(f.Word, " for a core") && waitedShare(s) > starved:
+		case strings.Contains(f.Word, " for a core"):
 			starving = append(starving, f.Word)
-		case f.Grade != "" && !strings.Contains(f.Word, " for a core"):
+		case f.Grade != "":
 			clauses = append(clauses, f.Word)
 		}
 	}
@@ -217,8 +217,8 @@ func verdictSection(s *metrics.Summary, slow chart.Finding) chart.Section {
 	switch {
 	case s.Run.Demo && v.Valid, v.Measurement == metrics.Valid:
 		finding.Grade = ""
-		finding.Lines = []string{"This client sent the load as planned, and measured what came back. How good the " +
-			"servers are is not in this word."}
+		finding.Lines = []string{"The load left as planned, and the numbers can be used. " +
+			"VALID does not say that the servers are good."}
 	case v.Measurement == metrics.Limited:
 		finding.Grade = chart.Warn
 	}
@@ -296,7 +296,7 @@ func verdictSection(s *metrics.Summary, slow chart.Finding) chart.Section {
 		out.Findings = append(out.Findings, wanted)
 	}
 	i := slices.Index(s.NoteCodes, "local_server")
-	if share := waitedShare(s); i >= 0 && share > verdict.CauseShare {
+	if share := waitedShare(s); i >= 0 && share > starved {
 		word := "The server waited at least " + format.PercentTo(share, 2) + " of the run for a core"
 		out.Findings = append(out.Findings, chart.Finding{Grade: chart.Warn, Word: word, Lines: s.Notes[i : i+1]})
 	}
