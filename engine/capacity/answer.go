@@ -121,10 +121,11 @@ func (s *Search) ended() string {
 		held != 0 && s.beyond(most):
 		return fmt.Sprintf("The objectives hold at %s, the hardest load that was to be tried.", s.words(held))
 	case s.posteriors.until(least) > 1-tail:
-		return fmt.Sprintf("The objectives break even at %s.", s.words(s.load(least)))
+		return fmt.Sprintf("The objectives are missed even at %s.", s.words(s.load(least)))
 	case budget > 0 && len(s.outcomes) > 0 && s.leftS() < s.nextS()+s.besidesS()+s.reserveS():
-		return fmt.Sprintf("%s of the budget of %s are left, too little for another probe and a confirmation; %s.",
-			format.Span(math.Floor(max(0, s.leftS()))), format.Span(budget), s.furthers())
+		return fmt.Sprintf("%s of the budget of %s are left, and another probe and a confirmation take %s; %s.",
+			format.Span(math.Floor(max(0, s.leftS()))), format.Span(budget),
+			format.Span(math.Ceil(s.nextS()+s.besidesS()+s.reserveS())), s.furthers())
 	case len(s.outcomes) >= mostProbes:
 		return fmt.Sprintf("After %d probes the interval is still wider than wanted.", mostProbes)
 	}
@@ -139,6 +140,9 @@ func (s *Search) noneSucceeded() bool {
 
 // furthers is what would narrow the interval after the budget is spent.
 func (s *Search) furthers() string {
+	if s.noneSucceeded() {
+		return "no request succeeded, so look at the server first"
+	}
 	cutByTrace := func(o *Outcome) bool {
 		return !o.Cut && o.lasted() < 0.9*s.config.WindowS
 	}

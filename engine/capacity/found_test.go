@@ -71,11 +71,11 @@ func TestHeadline(t *testing.T) {
 		{"amplify", []loadOf{held(1), missed(2), held(1.5), confirmed(missed(1.4))}, "Held at 1 × the recorded load; missed TTFT p95 < 300 ms at 1.4, 2 ×, yet held at 1.5 ×"},
 		{"amplify", []loadOf{held(1), held(2), confirmed(held(2))}, "Held TTFT p95 < 300 ms up to 2 × the recorded load, the hardest load tried"},
 		{"amplify", []loadOf{held(1)}, "Held TTFT p95 < 300 ms at 1 × the recorded load, the only load tried"},
-		{"amplify", []loadOf{missed(1), missed(0.5), few(0.25, 43)}, "Missed TTFT p95 < 300 ms at 0.5 × the recorded load and above; nothing was missed at 0.25 ×, in only 43 requests"},
+		{"amplify", []loadOf{missed(1), missed(0.5), few(0.25, 43)}, "Missed TTFT p95 < 300 ms at 0.5 × the recorded load and above; no objective was missed at 0.25 ×, in only 43 requests"},
 		{"amplify", []loadOf{missed(0.5), few(0.25, 43), few(0.25, 45)}, "Held at 0.25 × the recorded load; missed TTFT p95 < 300 ms at 0.5 ×"},
 		{"amplify", []loadOf{missed(1), missed(0.5)}, "Missed TTFT p95 < 300 ms at every load from 0.5 to 1 × the recorded load"},
 		{"amplify", []loadOf{few(1, 5), few(8, 41), confirmed(unsure(8))}, "Too little was seen to tell whether 8 × the recorded load holds"},
-		{"amplify", []loadOf{few(1, 5), few(8, 41)}, "Too few requests to tell: at most 41 a load, and 59 would do; nothing was missed"},
+		{"amplify", []loadOf{few(1, 5), few(8, 41)}, "Too few requests to tell: at most 41 a load, and 59 would do; no objective was missed"},
 		{"amplify", nil, "Nothing was measured"},
 		// every request is late though the servers keep pace, and though they do not
 		{"amplify", []loadOf{all(1), all(0.5)}, "Every request exceeded a TTFT of 300 ms at every load from 0.5 to 1 × the recorded load: load is hardly the cause"},

@@ -103,10 +103,10 @@ func TestSearchBounds(t *testing.T) {
 		why       string
 	}{
 		"holds at the most":      {Config{Least: 1, Most: 1.5}, 0, 0, 1.5, 0, "The objectives hold at 1.5, the hardest load that was to be tried."},
-		"breaks at the least":    {Config{Least: 4, Whole: true}, 20, 0, 0, 1, "The objectives break even at 1."},
+		"breaks at the least":    {Config{Least: 4, Whole: true}, 20, 0, 0, 1, "The objectives are missed even at 1."},
 		"the client":             {Config{Least: 1}, 0, 2, 1, 0, "The client was the bottleneck at 2: slow. So the servers may carry more."},
 		"the client at once":     {Config{Least: 1}, 0, 1, 0, 0, "The client was the bottleneck at 1: slow. So the servers' capacity stays unknown."},
-		"the budget":             {Config{Least: 1, Budget: 200e9}, 0, 0, 0.5, 0, "65.0 s of the budget of 3.33 min are left, too little for another probe and a confirmation; the same command goes on with a larger one."},
+		"the budget":             {Config{Least: 1, Budget: 200e9}, 0, 0, 0.5, 0, "65.0 s of the budget of 3.33 min are left, and another probe and a confirmation take 5.25 min; the same command goes on with a larger one."},
 		"as narrow as is wanted": {Config{Least: 1, Precision: 0.3}, 0, 0, 2, 4, "The interval is as narrow as wanted."},
 	} {
 		m := m
@@ -259,6 +259,8 @@ func TestWordsOfFewRequests(t *testing.T) {
 			t.Errorf("slices of %v s: %q, want %q", sliceS, got, want)
 		}
 	}
+	s.Add(Outcome{Probe: Probe{Number: 1, Load: 1}, Slices: slices, Verdict: Breaks, Numbers: map[string]float64{ErrorRate: 1}})
+	expect.Equal(t, s.furthers(), "no request succeeded, so look at the server first", "a dead server")
 }
 
 // TestDoubtOfLimitedProbes: an answer whose probes measured other numbers than they say is doubted.

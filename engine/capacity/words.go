@@ -255,7 +255,7 @@ func (l *ladder) worst() (worst *Objective, share float64) {
 func (l *ladder) neverHeld() string {
 	if at := slices.IndexFunc(l.rungs, func(r rung) bool { return r.missed }); at > 0 {
 		easier := &l.rungs[at-1]
-		return fmt.Sprintf("%s; nothing was missed at %s, in only %s", format.Capitalised(l.missedWords(l.Load)),
+		return fmt.Sprintf("%s; no objective was missed at %s, in only %s", format.Capitalised(l.missedWords(l.Load)),
 			l.short(easier.load), format.Requests(easier.requests))
 	}
 	worst, share := l.worst()
@@ -297,7 +297,7 @@ func (l *ladder) untold() string {
 		why, _, _ := strings.Cut(last.Why, ": ")
 		return "Nothing was measured: " + strings.ToLower(why[:min(1, len(why))]) + why[min(1, len(why)):]
 	case requests < enough:
-		return fmt.Sprintf("Too few requests to tell: at most %s a load, and %s would do; nothing was missed",
+		return fmt.Sprintf("Too few requests to tell: at most %s a load, and %s would do; no objective was missed",
 			format.Count(requests), format.Count(enough))
 	default:
 		return "Too little was seen to tell whether " + l.Load(last.Load) + " holds"

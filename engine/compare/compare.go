@@ -285,7 +285,7 @@ func (r *Result) noteMixed(name string, s *Side) {
 func (r *Result) noteOverload(name string, s *Side) {
 	for _, run := range s.runs {
 		if len(run.summary.Outages) > 0 {
-			r.outage = "in an outage, "
+			r.outage = "in an outage"
 			r.note("%s has a run in which %s", name, run.summary.Outages[0].Words())
 		}
 		i := slices.IndexFunc(run.summary.Trends, func(t metrics.Trend) bool { return t.Overload })

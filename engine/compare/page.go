@@ -123,7 +123,7 @@ func (r *Result) title(name string) string {
 	failures := r.failures(name)
 	m := named(r.Metrics, errorRate)
 	if failures != "" && !m.changed() {
-		failures += ", " + r.outage + m.doubted()
+		failures += ", " + cmp.Or(r.outage, m.doubted())
 	}
 	over := strings.Replace(strings.Join(r.overloaded, " and "), "B", name, 1)
 	over += [...]string{"", " was overloaded", " were overloaded"}[len(r.overloaded)]
@@ -187,9 +187,15 @@ func (m *Metric) inWords() string {
 // is that of side B.
 func (r *Result) unchanged(name string) string {
 	shown := shownOf(r.Metrics)
-	same := func(m Metric) bool { return m.Verdict == Same }
-	if len(shown) > 0 && !slices.ContainsFunc(shown, func(m Metric) bool { return !same(m) }) {
-		return "A and " + name + " are the same, within " + format.Percent(r.Margin)
+	same := 0
+	for _, m := range shown {
+		if m.Verdict == Same {
+			same++
+		}
+	}
+	alike := "A and " + name + " are the same, within " + format.Percent(r.Margin)
+	if len(shown) > 0 && same == len(shown) {
+		return alike
 	}
 	typical := func(m Metric) bool { return m.Low != nil && strings.HasSuffix(m.Name, ".paired") }
 	i := slices.IndexFunc(shown, typical)
@@ -202,7 +208,11 @@ func (r *Result) unchanged(name string) string {
 	if *m.High > large {
 		most = "an unknown amount"
 	}
-	return fmt.Sprintf("no difference between A and %s is sure; a typical %s may differ by %s", name, latency, most)
+	words := "no difference between A and " + name + " is sure"
+	if 2*same > len(shown) {
+		words = fmt.Sprintf("%s, in %d of %d numbers", alike, same, len(shown))
+	}
+	return fmt.Sprintf("%s; a typical %s may differ by %s", words, latency, most)
 }
 
 // inTitles have changes with short names.

@@ -119,10 +119,11 @@ func TestNothingChanged(t *testing.T) {
 	without.Low, without.High = nil, nil
 	near, far, same := of("ttft.paired", Unclear, -0.1, 0.02), of("tpot.paired", Unknown, -0.2, 45), of("e2e.paired", Same, -0.001, 0.001)
 	for says, all := range map[string][]Metric{
-		"A and B are the same, within 1 %":                                                      {same},
-		"no difference between A and B is sure; a typical TTFT may differ by up to 10.0 %":      {of("ttft.p50", Unclear, -0.5, 0.1), near, same},
-		"no difference between A and B is sure; a typical TPOT may differ by an unknown amount": {without, far},
-		"12 requests in these runs do not tell whether B differs from A":                        {without},
+		"A and B are the same, within 1 %":                                                               {same},
+		"no difference between A and B is sure; a typical TTFT may differ by up to 10.0 %":               {of("ttft.p50", Unclear, -0.5, 0.1), near, same},
+		"no difference between A and B is sure; a typical TPOT may differ by an unknown amount":          {without, far},
+		"A and B are the same, within 1 %, in 2 of 3 numbers; a typical TTFT may differ by up to 10.0 %": {near, same, of("e2e.p50", Same, -0.001, 0.001)},
+		"12 requests in these runs do not tell whether B differs from A":                                 {without},
 	} {
 		r := &Result{Paired: true, Metrics: all, Requests: 12, Margin: sameWithin}
 		var out bytes.Buffer
