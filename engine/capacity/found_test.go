@@ -68,7 +68,7 @@ func TestHeadline(t *testing.T) {
 		// what a search found
 		{"amplify", []loadOf{held(1), missed(2), held(1.5), maybe(1.75)}, "Held up to 1.5 × the recorded load; missed TTFT p95 < 300 ms at 1.75 × and above"},
 		{"amplify", []loadOf{maybe(1), missed(2), maybe(0.5), held(0.8), held(0.8), held(0.9), confirmed(held(0.6))}, "Held up to 0.9 × the recorded load; missed TTFT p95 < 300 ms at 0.5, 1 × and above"},
-		{"amplify", []loadOf{held(1), missed(2), held(1.5), confirmed(missed(1.4))}, "Held at 1 × the recorded load; missed TTFT p95 < 300 ms at 1.4, 2 ×, yet held at 1.5 ×"},
+		{"amplify", []loadOf{held(1), missed(2), held(1.5), confirmed(missed(1.4))}, "Held at 1 × the recorded load; probes from 1.4 to 1.5 × contradict each other"},
 		{"amplify", []loadOf{held(1), held(2), confirmed(held(2))}, "Held TTFT p95 < 300 ms up to 2 × the recorded load, the hardest load tried"},
 		{"amplify", []loadOf{held(1)}, "Held TTFT p95 < 300 ms at 1 × the recorded load, the only load tried"},
 		{"amplify", []loadOf{missed(1), missed(0.5), few(0.25, 43)}, "Missed TTFT p95 < 300 ms at 0.5 × the recorded load and above; no objective was missed at 0.25 ×, in only 43 requests"},
@@ -76,6 +76,7 @@ func TestHeadline(t *testing.T) {
 		{"amplify", []loadOf{missed(1), missed(0.5)}, "Missed TTFT p95 < 300 ms at every load from 0.5 to 1 × the recorded load"},
 		{"amplify", []loadOf{few(1, 5), few(8, 41), confirmed(unsure(8))}, "Too little was seen to tell whether 8 × the recorded load holds"},
 		{"amplify", []loadOf{few(1, 5), few(8, 41)}, "Too few requests to tell: at most 41 a load, and 59 would do; no objective was missed"},
+		{"amplify", []loadOf{held(1), held(8), confirmed(unsure(8))}, "Held TTFT p95 < 300 ms at 1 × the recorded load; too little is known of 8 ×"},
 		{"amplify", nil, "Nothing was measured"},
 		// every request is late though the servers keep pace, and though they do not
 		{"amplify", []loadOf{all(1), all(0.5)}, "Every request exceeded a TTFT of 300 ms at every load from 0.5 to 1 × the recorded load: load is hardly the cause"},
@@ -89,8 +90,8 @@ func TestHeadline(t *testing.T) {
 		{"rate", []loadOf{failed(10, 0.99), failed(20, 0.99)}, "99 % of the requests failed at every load from 10 to 20 requests/s, all by HTTP 503"},
 		{"rate", []loadOf{held(10), failed(20, 0.5), failed(40, 0.75)}, "Held at 10 requests/s; 50 to 75 % of the requests failed at 20 and above, all by HTTP 503"},
 		// loads that were given
-		{"rate", []loadOf{held(5), missed(10), held(20)}, "Held at 5 requests/s; missed TTFT p95 < 300 ms at 10, yet held at 20"},
-		{"rate", []loadOf{missed(10), held(20), missed(30)}, "Missed TTFT p95 < 300 ms at 10, 30 requests/s, yet held at 20 requests/s"},
+		{"rate", []loadOf{held(5), missed(10), held(20)}, "Held at 5 requests/s; probes from 10 to 20 contradict each other"},
+		{"rate", []loadOf{missed(10), held(20), missed(30)}, "Probes contradict each other: missed TTFT p95 < 300 ms at 10, 30 requests/s, yet held at 20 requests/s"},
 		{"rate", []loadOf{held(5), missed(5)}, "Missed TTFT p95 < 300 ms at 5 requests/s"},
 		{"rate", []loadOf{held(5), client, held(8), unsure(9), missed(10)}, "Held up to 8 requests/s; missed TTFT p95 < 300 ms at 10"},
 		{"rate", []loadOf{held(5), unsure(9)}, "Held TTFT p95 < 300 ms at 5 requests/s; too little is known of 9"},
@@ -164,7 +165,14 @@ func TestCautions(t *testing.T) {
 	both := pageOf(t, "rate", []loadOf{{load: 4, verdict: Holds, requests: 300}, {load: 4, verdict: Breaks, requests: 300, late: 1}})
 	expect.Equal(t, len(both.Cautions()), 0) // as near the edge
 	both.Sweep = true
-	expect.Equal(t, strings.Join(both.Cautions(), "|"), "Probes contradict each other: that is chance, or the servers changed meanwhile.")
+	expect.Equal(t, strings.Join(both.Cautions(), "|"), "That probes contradict each other is chance, or longer probes saw more, or the servers changed meanwhile.")
+	below := pageOf(t, "rate", []loadOf{{load: 4, verdict: Holds, requests: 300}, {load: 4, verdict: Breaks, requests: 300, late: 1}, {load: 8, verdict: Holds, requests: 300}, {load: 16, verdict: Holds, requests: 300}})
+	below.Sweep = true
+	expect.Equal(t, below.Headline(), "Held TTFT p95 < 300 ms up to 16 requests/s; probes at 4 contradict each other")
+	expect.Equal(t, len(below.Cautions()), 1)
+	above := pageOf(t, "rate", []loadOf{{load: 2, verdict: Holds, requests: 300}, {load: 4, verdict: Breaks, requests: 300, late: 1}, {load: 8, verdict: Holds, requests: 300}})
+	expect.Equal(t, strings.Join(above.Cautions(), "|"),
+		"Missed TTFT p95 < 300 ms at 4 requests/s, yet held at 8 requests/s: that is chance, or longer probes saw more, or the servers changed meanwhile.")
 	late := pageOf(t, "rate", []loadOf{{load: 4, verdict: Holds, requests: 300}, {load: 8, verdict: Breaks, client: "the client lacked CPU time"}})
 	p.Outcomes[1].Limited = "caches were warm"
 	expect.Equal(t, p.Cautions()[1], "In probe 2 caches were warm.")

@@ -134,6 +134,8 @@ func (p *Page) Headline() string {
 		return l.untold()
 	case l.held == nil && free:
 		return "The servers" + strings.TrimPrefix(l.missedWords(p.Load), "they")
+	case l.held == nil && l.disputed() != "":
+		return "Probes contradict each other: " + l.missedWords(p.Load)
 	case l.held == nil:
 		return l.neverHeld()
 	case free && l.missed == nil && l.held.requests < fewRequests/4:
@@ -142,6 +144,8 @@ func (p *Page) Headline() string {
 	}
 	words := l.heldWords()
 	switch last := l.rungs[len(l.rungs)-1].load; {
+	case l.disputed() != "":
+		return words + "; probes " + l.disputed() + " contradict each other"
 	case l.missed != nil:
 		return words + "; " + l.missedWords(p.short)
 	case last != l.held.load:
@@ -427,8 +431,12 @@ func (p *Page) Cautions() (all []string) {
 			all = append(all, "At "+p.Load(o.Load)+": "+o.Why)
 		}
 	}
-	if l.where(l.contradicts, p.Load) != "" {
-		all = append(all, "Probes contradict each other: that is chance, or the servers changed meanwhile.")
+	if l.disputed() != "" {
+		words := "That probes contradict each other"
+		if l.held != nil && l.missed != nil {
+			words = format.Capitalised(l.missedWords(p.Load)) + ": that"
+		}
+		all = append(all, words+" is chance, or longer probes saw more, or the servers changed meanwhile.")
 	}
 	few := func(r *rung) bool {
 		return r.requests > 0 && r.requests < fewRequests && (len(p.Objectives) == 0 || r == l.held)
@@ -441,6 +449,26 @@ func (p *Page) Cautions() (all []string) {
 		all = append(all, "Only "+l.sizes(few)+" "+at+": another run may give quite other numbers.")
 	}
 	return all
+}
+
+// disputed are the loads from the easiest that was missed to the hardest that held all the same; "" if none did.
+func (l *ladder) disputed() string {
+	hardest := -1
+	for i := range l.rungs {
+		if l.contradicts(&l.rungs[i]) {
+			hardest = i
+		}
+	}
+	easiest := slices.IndexFunc(l.rungs, func(r rung) bool {
+		return r.missed && (l.missed == nil || r.load == l.missed.load)
+	})
+	switch {
+	case hardest < 0 || easiest < 0:
+		return ""
+	case easiest >= hardest:
+		return "at " + l.short(l.rungs[hardest].load)
+	}
+	return "from " + l.Number(l.rungs[easiest].load) + " to " + l.short(l.rungs[hardest].load)
 }
 
 // contradicts tells whether a load held by some probes, though others or an easier load were missed. Near its edge a

@@ -46,7 +46,7 @@ func HTML(w io.Writer, results []*Result) error {
 			Tables: []chart.Table{r.table(bySize)},
 			Note: "A change is of B against A: relative, or in percentage points (pp) for shares. Its interval " +
 				"holds the true change in 95 % of repetitions: that of the servers if a side has several runs, else " +
-				"that of these two runs. Pairs compare each request with itself. What is grey is not sure.",
+				"that of these two runs. Pairs compare each request with itself. Grey is not sure, or the same.",
 		}
 		if r.Scope == ScopeNone {
 			changes.Title = "Values of each side"
