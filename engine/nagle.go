@@ -9,7 +9,7 @@ import (
 
 // A server with Nagle's algorithm holds a small segment back until the one before is acknowledged (RFC 896). Linux
 // acknowledges when we read, and after 40 ms at the latest. So a reader may pause for longer than a millisecond only if
-// the server is known to go on: two small segments came, and the first was not acknowledged in between.
+// the server is known to go on. The proof is two small segments, of which the first was not acknowledged in between.
 
 const (
 	// quickAcks is how many segments the kernel may acknowledge as they come (net/ipv4/tcp_input.c, TCP_MAX_QUICKACKS).

@@ -179,8 +179,8 @@ func (o *Objective) Beyond(r *record.Record) bool {
 	return bound.Exceeds(r)
 }
 
-// Untold says which objective a run cannot tell of, since so many answers came whole and lack its latency, or none of
-// eleven or more has it, such as a TPOT of one token; "" if there is none.
+// Untold says which objective a run cannot tell of; "" if there is none. So many answers came whole that they lack its
+// latency, or none of eleven or more has it, such as a TPOT of one token.
 func Untold(objectives []Objective, s *metrics.Summary) string {
 	for _, o := range objectives {
 		_, _, name := rows.CutOwner(o.Text)

@@ -21,7 +21,7 @@ const (
 	// leastRequests is after how many requests without a sign of breaking a probe ends while loads that break are still
 	// to be found.
 	leastRequests = 60
-	// nearlyAll is the share of requests beyond a limit that needs no more proof in a whole window of so many: whatever
+	// nearlyAll is a share of requests beyond a limit that needs no more proof in a whole window of so many. Whatever
 	// they share, the load broke for as long as it was measured.
 	nearlyAll      = 0.9
 	leastNearlyAll = 20

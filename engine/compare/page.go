@@ -112,8 +112,8 @@ func (r *Result) findings() (all []chart.Finding) {
 	return all
 }
 
-// title says first what a reader would act on: failures, a load that was too high, then the largest sure changes, and
-// what is large but not sure. What has no room is in the findings. name is that of side B.
+// title says first what a reader would act on: failures, then a load that was too high, then the largest sure changes.
+// What is large but not sure follows. What has no room is in the findings. name is that of side B.
 func (r *Result) title(name string) string {
 	if r.Scope == ScopeNone {
 		return "A and " + name + " replayed different workloads, so nothing here compares their servers"

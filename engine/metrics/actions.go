@@ -56,8 +56,8 @@ type ActionCost struct {
 	// that the run's end cut off counts if it had missed a bound by then. null without such bounds, and if no request
 	// ended before or after
 	SLODebt *float64 `json:"slo_debt"`
-	// what caches had less than before of what an ideal one has, but for what was still in prefill, or would have been
-	// evicted from a cache of the known size; null if unknown
+	// what caches had less than before of what an ideal one has; null if unknown. What was still in prefill does not
+	// count, nor what a cache of the known size would have evicted
 	HitsLost *float64 `json:"hit_tokens_lost"`
 
 	// the most that TTFT p95 was before, and a quarter more; null: too few requests, or others failed

@@ -23,8 +23,8 @@ type Jobs struct {
 	Rows        int64              `json:"rows"`
 	PerH        *float64           `json:"jobs_per_h"`   // finished, parts too, by the run's duration
 	CompletionS *stats.Percentiles `json:"completion_s"` // last answer's end - first request's sending
-	// the same if each request left when planned, which --scale and --idle-cap change, and took as long as recorded;
-	// null also if idle times of all jobs together were cut
+	// the same if each request left when planned, which --scale and --idle-cap change, and took as long as recorded. It
+	// is null, too, if idle times of all jobs together were cut
 	RecordedS *stats.Percentiles `json:"recorded_s"`
 	Ratio     *stats.Percentiles `json:"completion_ratio"` // completion_s / recorded_s, job by job
 	// time of a job between the requests of its critical path; the rest of completion_s is their service
