@@ -134,6 +134,23 @@ func pageOf(t *testing.T, kind string, loads []loadOf) *Page {
 	return p
 }
 
+// TestConfidence: a load that held in a probe, and lies beyond the easy end of the interval, is not said to hold surely.
+func TestConfidence(t *testing.T) {
+	for low, want := range map[float64]string{
+		0.3499: "Held at 0.4 × the recorded load, 0.34 × with 95 % confidence; missed TTFT p95 < 300 ms at 1.6 ×",
+		0.35:   "Held at 0.4 × the recorded load, 0.35 × with 95 % confidence; missed TTFT p95 < 300 ms at 1.6 ×",
+		0.4:    "Held at 0.4 × the recorded load; missed TTFT p95 < 300 ms at 1.6 ×",
+		0.5:    "Held at 0.4 × the recorded load; missed TTFT p95 < 300 ms at 1.6 ×",
+	} {
+		p := pageOf(t, "amplify", []loadOf{{load: 0.4, verdict: Holds, requests: 500}, {load: 1.6, verdict: Breaks, requests: 500, late: 1}})
+		p.Answer = Answer{Load: 0.5, Low: low, High: new(1.35)}
+		expect.Equal(t, p.Headline(), want)
+	}
+	p := pageOf(t, "instances", []loadOf{{load: 2, verdict: Holds, requests: 500}, {load: 1, verdict: Breaks, requests: 500, late: 1}})
+	p.Answer = Answer{Load: 2, Low: 2, High: new(3.0)}
+	expect.Equal(t, p.Headline(), "Held at 2 instances, 3 with 95 % confidence; missed TTFT p95 < 300 ms at 1")
+}
+
 // TestSure: the estimate stands behind the title, and only between what held and what was missed. The interval ends at
 // what was missed.
 func TestSure(t *testing.T) {
@@ -143,6 +160,7 @@ func TestSure(t *testing.T) {
 	*p.Answer.High = 1.9
 	p.Answer.Load = 1.61 // beside what was missed
 	expect.Equal(t, p.Sure(), "95 % interval 0.55 to 1.6 ×; held for 21.3 s at 0.551 ×, and not tried for longer; 10 probes; 109 s")
+	expect.Equal(t, p.Headline(), "Held at 0.8 × the recorded load, 0.55 × with 95 % confidence; missed TTFT p95 < 300 ms at 1.6 ×")
 	expect.Equal(t, len(p.spans()), 1)
 	expect.Equal(t, p.spans()[0].To, 1.6)
 	p.Outcomes = append(p.Outcomes, outcomesOf([]loadOf{{load: 1.4, verdict: Holds, requests: 500, behind: true}})...)

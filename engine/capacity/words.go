@@ -142,7 +142,7 @@ func (p *Page) Headline() string {
 		every := func(*rung) bool { return true }
 		return "Too few requests to tell: " + l.sizes(every) + " " + l.where(every, p.Load)
 	}
-	words := l.heldWords()
+	words := l.heldWords() + l.confidence()
 	switch last := l.rungs[len(l.rungs)-1].load; {
 	case l.disputed() != "":
 		return words + "; probes " + l.disputed() + " contradict each other"
@@ -509,11 +509,7 @@ func (p *Page) Sure() string {
 	}
 	if low > 0 {
 		unit, _, _ := strings.Cut(p.Unit, " the ")
-		rounded := func(load float64) string { return format.Number(load, 2) }
-		if p.Whole {
-			rounded = p.Number
-		}
-		words = append(words, "95 % interval "+rounded(low)+" to "+rounded(high)+" "+unit)
+		words = append(words, "95 % interval "+p.rounded(low)+" to "+p.rounded(high)+" "+unit)
 	}
 	if a.HeldS > 0 {
 		words = append(words, "held for "+format.Span(a.HeldS)+" at "+p.short(a.HeldAt)+", and not tried for longer")
@@ -524,7 +520,31 @@ func (p *Page) Sure() string {
 	return format.Capitalised(strings.Join(words, "; "))
 }
 
-// interval is that of the answer and its estimate to two digits. It ends at the easiest load that was missed, or at
+// rounded is a load to two digits.
+func (p *Page) rounded(load float64) string {
+	if p.Whole {
+		return p.Number(load)
+	}
+	return format.Number(load, 2)
+}
+
+// confidence is what the interval says of a load that held in a probe, but is harder than its easy end.
+func (l *ladder) confidence() string {
+	sure, _, high := l.interval()
+	if l.Falling {
+		sure = high
+	}
+	if sure == 0 || l.hardness(sure) >= l.hardness(l.held.load) {
+		return ""
+	}
+	words := l.rounded(sure)
+	if strings.HasPrefix(l.Unit, "×") {
+		words += " ×"
+	}
+	return ", " + words + " with 95 % confidence"
+}
+
+// interval is that of the answer and its estimate. It ends at the easiest load that was missed, or at
 // which the servers fell behind. An estimate that does not lie above what held and below that is left out. What is not
 // known is 0.
 func (l *ladder) interval() (low, estimate, high float64) {
@@ -542,7 +562,11 @@ func (l *ladder) interval() (low, estimate, high float64) {
 	if l.Whole || l.held == nil || estimate <= l.held.load || estimate >= high {
 		estimate = 0
 	}
-	return a.Low, estimate, high
+	low = a.Low
+	if digit := math.Pow(10, math.Floor(math.Log10(low))-1); !l.Whole { // to two digits, rounded down
+		low = math.Floor(low/digit*(1+1e-9)) * digit
+	}
+	return low, estimate, high
 }
 
 // Limiter is what the easiest load missed that was too much, such as: TTFT on instance 2; "" if nothing broke.

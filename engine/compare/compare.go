@@ -109,6 +109,10 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 			r.A.Name, r.B.Name, m.onlyOne[0], m.onlyOne[1], len(m.samples[0].all))
 	}
 	r.Metrics = m.metrics(r)
+	ofStreams := func(m Metric) bool { return strings.HasPrefix(m.Name, "ttft.") && m.Change != nil }
+	if !r.ofRecord() && !slices.ContainsFunc(r.Metrics, ofStreams) {
+		r.note("no answer of both sides came as a stream, so there is no TTFT, TPOT or ITL to compare")
+	}
 	if lengths := otherLengths(r.Metrics); lengths != "" {
 		named(r.Metrics, outputTokens).Main = true
 		r.note("%s: E2E and NTPOT are of other work, and decide no gate", lengths)

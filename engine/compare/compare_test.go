@@ -723,6 +723,21 @@ func TestNoTPOT(t *testing.T) {
 	}
 }
 
+// TestWholeAnswers: what has no first token is compared by what is left, and the result says why.
+func TestWholeAnswers(t *testing.T) {
+	sides := []*Side{noisySide(t, 400, 1, 1), noisySide(t, 400, 2, 1)}
+	const words = "no answer of both sides came as a stream, so there is no TTFT, TPOT or ITL to compare"
+	expect.Lacks(t, strings.Join(compared(t, sides[0], sides[1]).Notes, "\n"), words)
+	for _, side := range sides {
+		for _, row := range side.runs[0].rows {
+			row.ms[metrics.TTFT] = math.NaN()
+		}
+	}
+	r := compared(t, sides[0], sides[1])
+	expect.Contains(t, strings.Join(r.Notes, "\n"), words)
+	expect.Equal(t, find(t, r, "e2e.paired").Change != nil, true)
+}
+
 // TestEmptyFirst: a side whose first chunks may be no tokens is noted, and decides no gate that they shift, nor one of
 // goodput by a bound on what they shift.
 func TestEmptyFirst(t *testing.T) {
