@@ -15,7 +15,6 @@ import (
 // peers are the two ends of a connection, in steps of 0.1 ms: a server of small segments, with or without Nagle's
 // algorithm, and Linux's acknowledgements of them.
 type peers struct {
-	rng       *rand.Rand
 	nagle     bool
 	trip      int   // each way, steps
 	pending   int   // bytes that the server holds back

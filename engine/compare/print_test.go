@@ -225,11 +225,11 @@ func TestFailuresOfFew(t *testing.T) {
 	}
 	few := compared(t, of(12, 0, 1), of(12, 4, 0.5))
 	expect.Equal(t, few.title("B"), "B failed 3 of 12 requests (25\u00a0%), A none, which may be chance")
-	facts, doubts := few.said(false)
+	facts, _ := few.said(false)
 	expect.Contains(t, facts[0], "B failed 3 of 12 requests (25 %), A none; ")
 	expect.Lacks(t, strings.Join(facts, " "), "− ", "changes")
 	many := compared(t, of(400, 0, 1), of(400, 4, 0.5))
-	facts, doubts = many.said(false)
+	facts, doubts := many.said(false)
 	expect.Contains(t, doubts[0], "B failed more, so that the answers it gave came sooner is no gain: TTFT −", "doubts")
 	expect.Equal(t, strings.Count(strings.Join(facts, "\n"), "these runs"), 0, facts)
 	for _, f := range many.findings() { // one run a side is neither red nor green
