@@ -134,8 +134,8 @@ func serverNotes(s *metrics.Summary) metrics.Notes {
 	if w := all.WaitingShare; w != nil && *w > longQueue {
 		add(true,
 			"servers_queued",
-			"requests waited in the servers' queues in %s of the samples (%s on average): the load was above "+
-				"their capacity",
+			"requests waited in the servers' queues in %s of the samples (%s on average): more were sent than they "+
+				"serve at once",
 			format.Percent(*w), format.Number(all.Waiting.Mean, 3))
 	}
 	out = append(out, hitNotes(s)...)

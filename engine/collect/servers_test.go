@@ -45,7 +45,7 @@ func TestServerNotes(t *testing.T) {
 			s.Servers.All.DraftTokens, s.Servers.All.AcceptedTokens, s.Workload.Requests, s.Workload.Verbatims = new(400.0), new(100.0), 5, 5
 		}, "accepted 25 % of 400 draft tokens"},
 		{"no drafts", func(s *metrics.Summary) { s.Servers.All.DraftTokens, s.Servers.All.AcceptedTokens = new(0.0), new(0.0) }, ""},
-		{"a queue", func(s *metrics.Summary) { s.Servers.All.WaitingShare, s.Servers.All.Waiting.Mean = new(0.75), 6.5 }, "requests waited in the servers' queues in 75 % of the samples (6.50 on average): the load was above their capacity"},
+		{"a queue", func(s *metrics.Summary) { s.Servers.All.WaitingShare, s.Servers.All.Waiting.Mean = new(0.75), 6.5 }, "requests waited in the servers' queues in 75 % of the samples (6.50 on average): more were sent than they serve at once"},
 		{"restarted", func(s *metrics.Summary) { s.Servers.Targets[0].Restarts = 1 }, "the counters of http://a fell 1 time: it was restarted"},
 		{"missed", func(s *metrics.Summary) { s.Servers.Targets[0].Missed, s.Servers.Targets[0].Error = 1, "timeout" }, `http://a did not answer 1 of 10 scrapes of its metrics, the last one: "timeout"`},
 		{"missed in an outage", func(s *metrics.Summary) {

@@ -479,6 +479,16 @@ func TestDifferentWorkloads(t *testing.T) {
 	if err != nil || r.Paired || find(t, r, "ttft.paired").Change != nil || *find(t, r, "ttft.p50").Change != 0 || find(t, r, "ttft.p50").Verdict != Unknown {
 		t.Fatalf("%v %+v", err, r)
 	}
+	failing := side(t, write(t, 100, func(s *metrics.Summary) { s.Workload.Fingerprint = "sha256:2" }, func(i int) served {
+		s := noisy(1, 5)(i)
+		if i%4 == 0 {
+			s.outcome = record.HTTPError
+		}
+		return s
+	}))
+	facts, doubts := must.Have(Compare(a, failing, true))(t).said(false)
+	expect.Equal(t, len(facts), 1, "%q", facts) // the reason
+	expect.Equal(t, len(doubts), 0, "%q", doubts)
 	must.Do(t, os.Remove(filepath.Join(a.runs[0].dir, report.RequestsName)))
 	expect.Refused(ReadSide(nil, a.runs[0].dir))(t, "requests.jsonl")
 }

@@ -277,8 +277,12 @@ func (r *Result) said(full bool) (facts, doubts []string) {
 	return facts, doubts
 }
 
-// changes are the sentences about failures, about what changed or may have changed, and about gains that are none.
+// changes are the sentences about failures, about what changed or may have changed, and about gains that are none. Of
+// different workloads there are none.
 func (r *Result) changes() (facts, doubts []string) {
+	if r.Scope == ScopeNone {
+		return nil, nil
+	}
 	told, spared := r.telling()
 	if r.failed != [2]int64{} && !named(r.Metrics, errorRate).changed() {
 		facts = append(facts, named(r.Metrics, errorRate).Sentence)
