@@ -111,7 +111,7 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 	r.Metrics = m.metrics(r)
 	ofStreams := func(m Metric) bool { return strings.HasPrefix(m.Name, "ttft.") && m.Change != nil }
 	if !r.ofRecord() && !slices.ContainsFunc(r.Metrics, ofStreams) {
-		r.note("no answer of both sides came as a stream, so there is no TTFT, TPOT or ITL to compare")
+		r.note("the answers of a side came whole, not as streams, so there is no TTFT, TPOT or ITL to compare")
 	}
 	if lengths := otherLengths(r.Metrics); lengths != "" {
 		named(r.Metrics, outputTokens).Main = true
@@ -289,7 +289,9 @@ func (r *Result) noteMixed(name string, s *Side) {
 func (r *Result) noteOverload(name string, s *Side) {
 	for _, run := range s.runs {
 		if len(run.summary.Outages) > 0 {
-			r.outage = "in an outage"
+			if !slices.Contains(r.outages, name) {
+				r.outages = append(r.outages, name)
+			}
 			r.note("%s has a run in which %s", name, run.summary.Outages[0].Words())
 		}
 		i := slices.IndexFunc(run.summary.Trends, func(t metrics.Trend) bool { return t.Overload })

@@ -736,7 +736,7 @@ func TestNoTPOT(t *testing.T) {
 // TestWholeAnswers: what has no first token is compared by what is left, and the result says why.
 func TestWholeAnswers(t *testing.T) {
 	sides := []*Side{noisySide(t, 400, 1, 1), noisySide(t, 400, 2, 1)}
-	const words = "no answer of both sides came as a stream, so there is no TTFT, TPOT or ITL to compare"
+	const words = "the answers of a side came whole, not as streams, so there is no TTFT, TPOT or ITL to compare"
 	expect.Lacks(t, strings.Join(compared(t, sides[0], sides[1]).Notes, "\n"), words)
 	for _, side := range sides {
 		for _, row := range side.runs[0].rows {

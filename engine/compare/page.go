@@ -123,11 +123,14 @@ func (r *Result) title(name string) string {
 	failures := r.failures(name)
 	m := named(r.Metrics, errorRate)
 	if failures != "" && !m.changed() {
-		failures += ", " + cmp.Or(r.outage, m.doubted())
+		failures = strings.Join(format.Present(failures, m.doubted(r.outages)), ", ")
 	}
-	over := strings.Replace(strings.Join(r.overloaded, " and "), "B", name, 1)
-	over += [...]string{"", " was overloaded", " were overloaded"}[len(r.overloaded)]
-	clauses := format.Present(failures, over)
+	of := func(sides []string, one, both string) string {
+		verb := [...]string{"", one, both}[len(sides)]
+		return strings.Replace(strings.Join(sides, " and "), "B", name, 1) + verb
+	}
+	over := of(r.overloaded, " was overloaded", " were overloaded")
+	clauses := format.Present(failures, of(r.outages, " had an outage", " had outages"), over)
 	if spared = append(spared, survived...); len(spared) > 0 {
 		clauses = append(clauses, inTitles(spared[:1])+" is of the requests that survived")
 	}
@@ -164,13 +167,19 @@ func weighty(told []*Metric) []*Metric {
 	return slices.DeleteFunc(told, func(m *Metric) bool { return m.size() < least*told[0].size() })
 }
 
-// doubted says how sure a difference is that is no change.
-func (m *Metric) doubted() string {
+// doubted says how sure a difference of failures is that is no change; "" if the side that had more was down.
+func (m *Metric) doubted(outages []string) string {
+	more := "A"
+	if *m.Change > 0 {
+		more = "B"
+	}
 	switch {
 	case m.Verdict == Same:
 		return "the same within 1 point"
 	case *m.Change == 0:
 		return "no difference"
+	case slices.Contains(outages, more):
+		return ""
 	}
 	return "which may be chance"
 }

@@ -225,6 +225,11 @@ func TestFailuresOfFew(t *testing.T) {
 	}
 	few := compared(t, of(12, 0, 1), of(12, 4, 0.5))
 	expect.Equal(t, few.title("B"), "B failed 3 of 12 requests (25\u00a0%), A none, which may be chance")
+	for name, want := range map[string]string{"A": "A none, which may be chance; A had an outage", "B": "A none; B had an outage"} {
+		sides := map[string]*Side{"A": of(12, 0, 1), "B": of(12, 4, 0.5)}
+		sides[name].runs[0].summary.Outages = []metrics.Outage{{Target: "http://a:1", Failed: 3}}
+		expect.Equal(t, compared(t, sides["A"], sides["B"]).title("B"), "B failed 3 of 12 requests (25\u00a0%), "+want)
+	}
 	facts, _ := few.said(false)
 	expect.Contains(t, facts[0], "B failed 3 of 12 requests (25 %), A none; ")
 	expect.Lacks(t, strings.Join(facts, " "), "− ", "changes")

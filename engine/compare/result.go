@@ -33,7 +33,7 @@ type Result struct {
 	unlikeCaches string          // the flag by which runs began with other caches; "" if none
 	shift        *metrics.Reason // why numbers of a run may be others; nil if none has it
 	overloaded   []string        // the sides with a run whose servers could not carry the load
-	outage       string          // that there was one
+	outages      []string        // likewise, of which servers were down for a while
 	bounds       []metrics.SLO   // of goodput
 	failed       [2]int64        // requests of A and of B that error_rate counts as failed …
 	counted      [2]int64        // … of all that it counts
