@@ -137,11 +137,12 @@ func shortURL(url string) string {
 // headline is one sentence that says of a run, if one reads nothing else, what is wrong, what was sent, and how soon
 // answers came.
 func headline(s *metrics.Summary, verdict *chart.Section) string {
-	var clauses, starving []string
+	var clauses []string
+	starving := ""
 	for _, f := range verdict.Findings {
 		switch {
-		case strings.Contains(f.Word, " for a core"):
-			starving = append(starving, f.Word)
+		case f.Word == starvedWords(s):
+			starving = f.Word
 		case f.Grade != "":
 			clauses = append(clauses, f.Word)
 		}
@@ -152,7 +153,7 @@ func headline(s *metrics.Summary, verdict *chart.Section) string {
 	if !overloaded(s) {
 		clauses = append(clauses, answered(s))
 	}
-	clauses = append(clauses, starving...)
+	clauses = append(clauses, starving)
 	others := ""
 	if s.Requests.Failed > 0 {
 		others = " of the others"
@@ -296,8 +297,7 @@ func verdictSection(s *metrics.Summary, slow chart.Finding) chart.Section {
 		out.Findings = append(out.Findings, wanted)
 	}
 	i := slices.Index(s.NoteCodes, "local_server")
-	if share := waitedShare(s); i >= 0 && share > starved {
-		word := "The server waited at least " + format.PercentTo(share, 2) + " of the run for a core"
+	if word := starvedWords(s); i >= 0 && word != "" {
 		out.Findings = append(out.Findings, chart.Finding{Grade: chart.Warn, Word: word, Lines: s.Notes[i : i+1]})
 	}
 	slices.SortStableFunc(out.Findings, func(a, b chart.Finding) int {
@@ -305,6 +305,15 @@ func verdictSection(s *metrics.Summary, slow chart.Finding) chart.Section {
 		return cmp.Compare(slices.Index(grades, a.Grade), slices.Index(grades, b.Grade))
 	})
 	return out
+}
+
+// starvedWords say how long servers on this machine waited for a core; "" up to the share that is starved.
+func starvedWords(s *metrics.Summary) string {
+	share := waitedShare(s)
+	if share <= starved {
+		return ""
+	}
+	return "The server waited at least " + format.PercentTo(share, 2) + " of the run for a core"
 }
 
 // objectiveLines are what the user wanted, the missed first.
