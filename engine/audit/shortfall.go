@@ -22,8 +22,8 @@ import (
 // Shortfall returns why servers had fewer tokens cached than expected. It replays the run, at its own times, in a model
 // of each instance's cache: once without a limit and once with the instance's capacity. counted has, by target, the
 // hits that the server counted, if they replace what responses report; else record.None. Shortfall returns nil if
-// nothing exact was expected. Where a request lacks tokens that no cache of
-// the instance's capacity would have held, never is called with how many, and when it was sent.
+// nothing exact was expected. Where a request lacks tokens that no cache of the instance's capacity would have held,
+// never is called with how many, and when it was sent.
 func Shortfall(
 	w *workload.Work, fates []Fate, counted []int64, never func(sentNS, tokens int64),
 ) *metrics.Shortfall {

@@ -344,11 +344,14 @@ func (l *ladder) where(is func(*rung) bool, print func(float64) string) string {
 }
 
 // short is a load behind another one that has its unit.
-func (p *Page) short(load float64) string {
+func (p *Page) short(load float64) string { return p.signed(p.Number(load)) }
+
+// signed is the number of a load, with the sign of a multiple.
+func (p *Page) signed(number string) string {
 	if strings.HasPrefix(p.Unit, "×") {
-		return p.Number(load) + " ×"
+		return number + " ×"
 	}
-	return p.Number(load)
+	return number
 }
 
 // failures say how many requests failed, where about as many did as at worst, and how; "" if none failed. mostly: at
@@ -537,11 +540,7 @@ func (l *ladder) confidence() string {
 	if sure == 0 || l.hardness(sure) >= l.hardness(l.held.load) {
 		return ""
 	}
-	words := l.rounded(sure)
-	if strings.HasPrefix(l.Unit, "×") {
-		words += " ×"
-	}
-	return ", " + words + " with 95 % confidence"
+	return ", " + l.signed(l.rounded(sure)) + " with 95 % confidence"
 }
 
 // interval is that of the answer and its estimate. It ends at the easiest load that was missed, or at
